@@ -1,0 +1,1 @@
+"""What is stored: row types, migrations, and queries as plain functions that take a connection."""
