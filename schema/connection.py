@@ -1,6 +1,11 @@
 """The little that a query module needs of a connection, so that ``schema`` imports no driver (D22).
 
 An asyncpg connection, a pool's proxy and a test double all satisfy it. Driver errors become typed in the port, not here.
+
+JSON is text in both directions (D24): the port registers no codec, so a query function works the same on any plain
+asyncpg connection. Write ``$1::text::jsonb`` with ``msgspec.json.encode(value).decode()`` (or ``json.dumps``) as the
+argument; a ``json`` or ``jsonb`` column arrives as ``str``, and whoever builds the row type decodes it, once.
+Enum columns arrive as ``str``; enum arguments are ``str`` (a ``StrEnum`` member is one). Times arrive aware, in UTC.
 """
 
 from __future__ import annotations

@@ -1,0 +1,89 @@
+# One word per task. `make` alone prints this list.
+# PYTHON picks the interpreter that .venv is made with; WORKERS how many tests run at once.
+
+PYTHON  ?= python3
+UV      ?= uv
+WORKERS ?= 2
+
+BIN     := .venv/bin
+PYTEST  := $(BIN)/python -m pytest
+SOURCES := supervisor actors schema protocols tests benchmarks
+
+# What an installation depends on; its digest is written into .venv, so a second `make install` does nothing.
+INPUTS_runtime := requirements.lock pyproject.toml supervisor/version.py
+INPUTS_dev     := requirements-dev.lock pyproject.toml supervisor/version.py
+
+.DEFAULT_GOAL := help
+.PHONY: help install install-dev demo test test-unit test-integration check bench claims docs faults soak lock clean
+
+help:  ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' Makefile
+
+install:  ## make .venv with the supervisor and what it needs (exact versions, checked by hash)
+	@if [ ! -f .venv/.lock-dev ]; then $(MAKE) --no-print-directory .install KIND=runtime LOCK=requirements.lock; \
+	 else $(MAKE) --no-print-directory .install KIND=dev LOCK=requirements-dev.lock; fi
+
+install-dev:  ## the same with the tools for tests and checks
+	@$(MAKE) --no-print-directory .install KIND=dev LOCK=requirements-dev.lock
+
+# A .venv moved here from another folder keeps the old paths in its scripts, so the folder is part of the digest.
+.PHONY: .install
+.install:
+	@want=$$( (pwd; cat $(INPUTS_$(KIND))) | cksum ); \
+	if [ -x $(BIN)/regelrecht-supervisor ] && [ "$$(cat .venv/.lock-$(KIND) 2>/dev/null)" = "$$want" ]; then exit 0; fi; \
+	set -e; \
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "regelrecht-supervisor needs Python 3.11 or newer, this is %s; try: make PYTHON=python3.11" % sys.version.split()[0])'; \
+	if [ ! -x $(BIN)/python ]; then \
+	  echo "making .venv"; \
+	  $(PYTHON) -m venv .venv || { rm -rf .venv; echo "could not make .venv: is the venv module there? (Debian: apt install python3-venv)" >&2; exit 1; }; \
+	fi; \
+	echo "installing from $(LOCK)"; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $(LOCK); \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; \
+	$(BIN)/python -m pip check --disable-pip-version-check; \
+	echo "$$want" > .venv/.lock-$(KIND)
+
+demo: install  ## watch it work: sample laws, a database, a git corpus, all on this machine, under two minutes
+	$(BIN)/python -m supervisor.demo
+
+test: test-unit test-integration  ## every test except the soak
+
+test-unit: install-dev  ## pure rules, actors on a mock clock, the house rules: no database, no network
+	$(PYTEST) -n $(WORKERS) tests/unit tests/actors
+
+test-integration: install-dev  ## real PostgreSQL, git, child processes, sockets, faults and whole supervisors
+	$(PYTEST) -n $(WORKERS) tests/integration tests/faults tests/e2e
+
+check: install-dev  ## style, types, layers, Dockerfile and scripts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
+	find supervisor actors schema protocols -name '*.py' -exec $(BIN)/flake8-async --enable=ASYNC101,ASYNC102,ASYNC103,ASYNC104,ASYNC120,ASYNC900 {} +
+	$(BIN)/hadolint Dockerfile
+	$(BIN)/shellcheck .ci/run
+	$(BIN)/mypy
+
+bench: install-dev  ## ratios against bare asyncpg, procrastinate, pgqueuer and lxml, of one run
+	$(BIN)/python -m benchmarks
+
+claims: install-dev  ## which claims of the checklist have a test, by area
+	$(BIN)/python -m tests.kit.claims
+
+docs: install-dev  ## write docs/settings.md and .env.example again from the settings
+	$(BIN)/python -m supervisor.settings.pages
+
+faults: install-dev  ## only the tests that kill, cut and freeze things
+	$(PYTEST) -n $(WORKERS) tests/faults
+
+soak: install-dev  ## the tests that run for minutes
+	$(PYTEST) -m soak tests
+
+lock:  ## resolve both lock files again (needs uv: pip install uv)
+	$(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --python-version 3.11 \
+	  --all-extras --group dev pyproject.toml -o requirements-dev.lock
+	$(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --python-version 3.11 \
+	  --extra embedded --group build -c requirements-dev.lock pyproject.toml -o requirements.lock
+
+clean:  ## remove caches and outputs (.venv stays; remove it by hand to start over)
+	rm -rf build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage*
+	find supervisor actors schema protocols tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

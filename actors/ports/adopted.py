@@ -1,0 +1,69 @@
+"""Processes that became ours because their parent died (PR-03): killed families leave zombies, and zombies fill the table.
+
+With the subreaper flag, orphaned grandchildren come to us instead of process 1. Whoever starts a child in this process
+says so with :func:`own`, because an exit status that is taken away from its waiter cannot be given back (D17: never
+``waitpid(-1)``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable
+
+from attrs import define, field
+
+from actors.ports import proctable
+
+_PR_SET_CHILD_SUBREAPER = 36
+_owned: set[int] = set()
+
+
+def become_subreaper(enable: bool = True) -> None:
+    """Adopt orphaned descendants from now on. Once, at the start of the program; the flag is not inherited."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, int(enable), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
+
+
+def own(pid: int) -> None:
+    """Somebody in this process waits for ``pid``: it is never reaped from here."""
+    _owned.add(pid)
+
+
+def disown(pid: int) -> None:
+    """The exit status was taken."""
+    _owned.discard(pid)
+
+
+def reap(rows: Iterable[proctable.Row]) -> list[int]:
+    """Take the exit status of those zombies among ``rows`` that are our children and that nobody here waits for."""
+    us = os.getpid()
+    reaped = []
+    for row in rows:
+        if row.state == "Z" and row.parent == us and row.pid not in _owned:
+            try:
+                pid, _ = os.waitpid(row.pid, os.WNOHANG)  # noqa: TID251 - by pid, and not one that somebody waits for
+            except ChildProcessError:
+                continue
+            reaped += [pid] if pid else []
+    return reaped
+
+
+@define
+class AdoptedReaper:
+    """For a slow tick: reaps zombies that no family sweep could know (new session, cleared environment).
+
+    A zombie is taken only when it was one at the tick before as well, so that a starter that forgot to call
+    :func:`own` has had time to wait for it.
+    """
+
+    _seen: frozenset[int] = field(init=False, default=frozenset())
+
+    def tick(self) -> list[int]:
+        """Returns the pids that were reaped."""
+        us = os.getpid()
+        zombies = [row for row in proctable.rows() if row.parent == us and row.state == "Z"]
+        reaped = reap(row for row in zombies if row.pid in self._seen)
+        self._seen = frozenset(row.pid for row in zombies) - frozenset(reaped)
+        return reaped

@@ -1,0 +1,20 @@
+"""One file a command, and this table. A command module is imported only when its command is used.
+
+``--help`` and ``--version`` import none of them, and a module imports trio and the rest inside its functions, so that
+its own ``--help`` is quick too (D28).
+"""
+
+from __future__ import annotations
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("supervisor.commands.run", "Run a supervisor until it is told to stop."),
+    "harvest": ("supervisor.commands.harvest", "Ask for a law to be harvested."),
+    "jobs": ("supervisor.commands.jobs", "List, show, cancel or retry jobs."),
+    "laws": ("supervisor.commands.laws", "List or show laws and their status."),
+    "migrate": ("supervisor.commands.migrate", "Bring the database schema up to date."),
+    "convert": ("supervisor.commands.convert", "Convert a law file from XML to YAML; needs no database."),
+    "download": ("supervisor.commands.download", "Download and convert a law; needs no database."),
+    "search": ("supervisor.commands.search", "Search the public repository for laws by name."),
+    "mirror": ("supervisor.commands.mirror", "Serve a folder of law files in the repository's layout."),
+}
+"""Name to module and the line in the list of commands. Each module has a click command named ``command``."""

@@ -1,0 +1,32 @@
+"""What the exit code of ``regelrecht-supervisor`` says (D20). The README and docs/exit-codes.md list the same."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CLEAN: Final = 0
+"""Done, or drained as asked."""
+
+ESCALATED: Final = 1
+"""The supervisor gave up (restarts, breaker, heartbeat, forced end), or a command failed for a reason of its own."""
+
+USAGE: Final = 2
+"""The command line or the settings are wrong. Nothing was started."""
+
+JOB_FAILED: Final = 3
+"""The awaited job failed."""
+
+DATABASE_UNREACHABLE: Final = 4
+"""The database cannot be reached, or nobody runs the awaited job."""
+
+WAIT_TIMED_OUT: Final = 5
+"""The awaited job did not end in time; it goes on."""
+
+MEANINGS: Final = {
+    CLEAN: "done, or drained as asked",
+    ESCALATED: "the supervisor gave up (restart limit, resource breaker, heartbeat, forced end) or a command failed",
+    USAGE: "wrong command line or settings; nothing was started",
+    JOB_FAILED: "the awaited job failed",
+    DATABASE_UNREACHABLE: "database unreachable, or no supervisor runs the awaited job",
+    WAIT_TIMED_OUT: "the awaited job did not end in time; it goes on",
+}

@@ -1,0 +1,40 @@
+"""Looking at the process table from a test: who is alive, and waiting, within a limit, until somebody is not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import trio
+
+from actors.ports import proctable
+
+
+def alive(pids: Iterable[int]) -> set[int]:
+    """Those that run; a zombie does not."""
+    return {pid for pid in pids if (row := proctable.row_of(pid)) is not None and row.alive}
+
+
+def zombies_of(parent: int) -> set[int]:
+    return {row.pid for row in proctable.rows() if row.parent == parent and row.state == "Z"}
+
+
+def marked() -> set[int]:
+    """Whoever runs and bears the mark of a child of any supervisor that this test session started."""
+    mark = f"{proctable.MARK_VARIABLE}=".encode()
+    return {
+        row.pid for row in proctable.rows() if row.alive and row.pid != os.getpid() and proctable.bears(row.pid, mark)
+    }
+
+
+def pids_in(folder: Path) -> set[int]:
+    """The pids that scripts left as file names (``: > "$PIDS/$$"``)."""
+    return {int(path.name) for path in folder.iterdir() if path.name.isdigit()}
+
+
+async def until(condition: Callable[[], bool], *, limit_s: float = 10.0) -> None:
+    """Look again every few milliseconds: the process table and the disk announce nothing."""
+    with trio.fail_after(limit_s):
+        while not condition():  # noqa: ASYNC110 - there is no event to wait for
+            await trio.sleep(0.005)
