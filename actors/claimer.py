@@ -149,7 +149,7 @@ class Claimer:
             self.heartbeat.send_nowait(Released(item.lease))
         for item in claimed:
             try:
-                await self.queue.hand_back(item.lease, why="drain")
+                await self.queue.hand_back(item.lease, why="drain", refund=True)
             except SupervisorError as error:
                 _log.warning("claim not handed back", job_id=str(item.job.id), error=error.message)
 

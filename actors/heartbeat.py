@@ -84,15 +84,15 @@ class Heartbeat:
     async def _serve_until(self, tick: float) -> None:
         """Take messages, and answer at once those that ask for something, until the next tick."""
         while True:
+            await self._serve()  # first, because requests may have arrived while the last beat was under way
             with trio.move_on_at(tick) as rest:
                 self._take(await self.inbox.receive())
             if rest.cancelled_caught:
                 return
             self._read_inbox()
-            await self._serve()
 
     async def _serve(self) -> None:
-        if self._confirms:
+        while self._confirms:
             self._confirms, waiting = [], self._confirms
             answer, sent_at = await self._beat({request.lease for request in waiting} & self._held.keys())
             self._judge(answer, sent_at, waiting)

@@ -12,6 +12,7 @@ from attrs import define, field
 
 from actors.ports.slots import SlotLedger
 from protocols.messages import CancelJob, ClaimedJob, ClaimerMessage, Escalation, Reply, RunningJob, Wake
+from schema.rows import Lease
 
 _log = structlog.get_logger(__name__)
 
@@ -19,6 +20,7 @@ _log = structlog.get_logger(__name__)
 class Runner(Protocol):
     """What runs one job; see ``actors.runner``."""
 
+    claimed: ClaimedJob
     strained: bool
 
     @property
@@ -63,6 +65,11 @@ class JobSlots:
         await self._run_job(await self.claims.receive())
 
     @property
+    def leases(self) -> tuple[Lease, ...]:
+        """What the running jobs hold."""
+        return tuple(runner.claimed.lease for runner in self._runners.values())
+
+    @property
     def running(self) -> tuple[RunningJob, ...]:
         """The jobs that hold a slot now, oldest first."""
         return tuple(runner.view for runner in self._runners.values())
@@ -73,7 +80,7 @@ class JobSlots:
         self._runners[claimed.job.id] = runner
         try:
             await runner.run()
-        except Exception:
+        except Exception:  # noqa: BLE001 - the border of a job: nothing of it may reach the others
             # The runner has handed the job back on its way out; the other jobs go on.
             _log.exception("job runner crashed", job_id=str(claimed.job.id))
         finally:

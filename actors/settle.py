@@ -72,10 +72,10 @@ class Settlement:
             case Completion():
                 await self.queue.complete(self.lease, end.result, end.settle)
             case HandedBack():
-                if not await self.queue.hand_back(self.lease, why=end.message):
+                if not await self.queue.hand_back(self.lease, why=end.message, refund=refund):
                     raise LeaseLost("handed back too late")
             case _:
-                await self.queue.fail(self.lease, end)
+                await self.queue.fail(self.lease, end, refund=refund)
         return _word(end)
 
     async def _flush_progress(self) -> None:

@@ -149,9 +149,10 @@ class Law:
     """One consolidated text of one law.
 
     ``bwb_id`` or ``cvdr_id`` is set. ``cvdr_id`` is the versioned id. ``title`` makes the slug and the name in logs and
-    status files; ``official_title`` is written as ``officiele_titel`` when given. ``area_code`` is the CBS code (GM0344,
-    PV26, WS0155) and is written under :attr:`Layer.area_key`. ``structure``, ``annexes`` and ``closing`` are filled by
-    the ``full`` style alone. ``valid_to`` is the last day of a law that ended, never of a text that was succeeded.
+    status files; ``official_title`` is written as ``officiele_titel``, ``name`` (the short title that stands in the text)
+    as itself, when given. ``area_code`` is the CBS code (GM0344, PV26, WS0155) and is written under
+    :attr:`Layer.area_key`. ``name``, ``structure``, ``annexes`` and ``closing`` are filled by the ``full`` style alone.
+    ``valid_to`` is the last day of a law that ended, never of a text that was succeeded.
     ``warnings`` are sentences for people: metadata first, then articles in document order.
     """
 
@@ -167,6 +168,7 @@ class Law:
     celex_nummer: str | None = None
     tractatenblad_id: str | None = None
     official_title: str | None = None
+    name: str | None = None
     organisation: str | None = None
     area_code: str | None = None
     preamble: Preamble | None = None

@@ -1,7 +1,7 @@
 """Laws that an enrichment names as related: from a name or slug to a BWB id (``queue.md`` 4, D60).
 
 The list is written by an agent, so by law text: nothing in it is trusted, every step ends in a checked id or in
-nothing. The steps are pure; who asks the database and the search service between them is elsewhere:
+nothing. The steps are pure; :mod:`actors.relatedlaws` asks between them:
 
     first_step(entry) -> Resolved | AskSlug | AskSearch
     after_slug(entry, law_id) -> Resolved | Unresolved | AskSearch

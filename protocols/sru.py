@@ -81,7 +81,7 @@ def parse_page(data: bytes, *, start: int = 1) -> SruPage:
     if name == "diagnostics":
         raise SearchRefused("the search service refused the query without saying why")
     if name != "searchRetrieveResponse":
-        raise SearchFailed(f"the search service answered with <{ascii(name)[1:61]}>, not with a search result")
+        raise SearchFailed(f"the search service answered with <{ascii(name)[1:-1][:60]}>, not with a search result")
     total = _number(root, "numberOfRecords") or len(records)
     following = start + len(records)
     next_start = _number(root, "nextRecordPosition") or (following if following <= total else None)

@@ -28,6 +28,11 @@ class Connection(Protocol):
 
     async def fetchval(self, query: str, *args: Any) -> Any: ...
 
-    def transaction(self) -> AbstractAsyncContextManager[Any]:
-        """A transaction, or a savepoint inside one. Only for use inside one unit of work (D8)."""
+    def transaction(self, *, isolation: Any = None) -> AbstractAsyncContextManager[Any]:
+        """A transaction, or a savepoint inside one. Only for use inside one unit of work (D8).
+
+        ``isolation`` is for the outermost one: ``read_committed`` where a rule rests on it (D11).
+        """
         ...
+
+    def is_in_transaction(self) -> bool: ...

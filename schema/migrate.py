@@ -105,9 +105,21 @@ async def migrate(
         )
 
 
+async def missing(connection: Connection) -> tuple[str, ...]:
+    """The migrations of this version that the database lacks, by name; all of them for an empty database."""
+    applied: set[int] = set()
+    if await platform.exists(connection, BOOKKEEPING):
+        applied = {row["version"] for row in await connection.fetch(f"SELECT version FROM {BOOKKEEPING}")}
+    return tuple(migration.name for migration in packaged_migrations() if migration.version not in applied)
+
+
 async def is_adopted(connection: Connection) -> bool:
     """Whether the existing platform made this database, so that its services may read it too (D2, D23)."""
-    return await platform.exists(connection, platform.FOREIGN_BOOKKEEPING)
+    if await platform.exists(connection, platform.FOREIGN_BOOKKEEPING):
+        return True
+    if not await platform.exists(connection, BOOKKEEPING):
+        return False
+    return bool(await connection.fetchval(f"SELECT bool_or(adopted) FROM {BOOKKEEPING}"))
 
 
 async def add_job_types(connection: Connection, labels: Sequence[str]) -> None:
@@ -175,7 +187,7 @@ async def _migrate_locked(connection: Connection, add_anyway: bool, migrations: 
         adopted = True
         added_anyway = await _check_adoptable(connection, add_anyway)
     await connection.execute(_CREATE_BOOKKEEPING)
-    rows = await connection.fetch(f"SELECT version, name, checksum FROM {BOOKKEEPING}")  # noqa: S608 - a constant
+    rows = await connection.fetch(f"SELECT version, name, checksum FROM {BOOKKEEPING}")
     recorded = {row["version"]: row for row in rows}
     for migration in migrations:
         known = recorded.get(migration.version)
@@ -216,7 +228,7 @@ async def _check_adoptable(connection: Connection, add_anyway: bool) -> list[str
 
 
 async def _apply(connection: Connection, migration: Migration, adopted: bool) -> None:
-    record = f"INSERT INTO {BOOKKEEPING} (version, name, checksum, adopted) VALUES ($1, $2, $3, $4)"  # noqa: S608
+    record = f"INSERT INTO {BOOKKEEPING} (version, name, checksum, adopted) VALUES ($1, $2, $3, $4)"
     arguments = (migration.version, migration.name, migration.checksum, adopted)
     if migration.transactional:
         async with connection.transaction():

@@ -80,6 +80,8 @@ class Job:
     claimed_by: str | None = None
     releases: int = 0
     run_provider: str | None = None
+    cancel_requested_at: dt.datetime | None = None
+    """A person wants the running job to end (D26); whoever holds it sees to that, else the reaper."""
 
     @property
     def lease_held(self) -> Lease:

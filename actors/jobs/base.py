@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from attrs import frozen
@@ -34,6 +35,14 @@ class Work(Protocol):
 
     async def confirm(self) -> None:
         """One confirmed beat of this row, due right before each effect outside the database (D6). LeaseLost if gone."""
+        ...
+
+    def effect(self, what: str, *, limit_s: float) -> AbstractAsyncContextManager[None]:
+        """Around each effect outside the database: confirms, then bounds the body (D6, D44).
+
+        ``async with work.effect("git push", limit_s=300): ...``. Transient past ``limit_s``; LeaseLost when the last
+        confirmed beat is older than half the fence. A late landing must still be harmless by content.
+        """
         ...
 
     async def write(self, unit: UnitOfWork) -> None:

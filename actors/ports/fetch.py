@@ -15,6 +15,7 @@ from enum import Enum
 from urllib.parse import urlsplit
 
 import httpx
+import structlog
 import trio
 from attrs import define, field, frozen
 
@@ -34,6 +35,8 @@ from protocols.downloads import (
     retry_after_s,
     why_not_xml,
 )
+
+_log = structlog.get_logger(__name__)
 
 _OK = (200, 203)
 _GONE = (404, 410)
@@ -108,6 +111,9 @@ class Fetcher:
             pause_s = self._pause_s(attempt, asked_s)
             if attempt >= self.settings.attempts or pause_s > self.settings.max_pause_s:
                 raise type(failure)(f"{failure.message} (attempts: {attempt})", **failure.details)
+            _log.info(
+                "download tried again", url=url, attempt=attempt, pause_s=round(pause_s, 2), error=failure.message
+            )
             await trio.sleep(pause_s)
             attempt += 1
 
@@ -172,7 +178,12 @@ class Fetcher:
         return Fetched(url, content, await trio.to_thread.run_sync(_sha256, content))
 
     def _check_allowed(self, url: str, *, came_from: str | None = None) -> None:
-        if origin(url) in self.settings.allowed_origins:
+        """Judge the address as the client below will read it, not as it is written."""
+        try:
+            found = origin(str(httpx.URL(url)))
+        except httpx.InvalidURL:
+            found = None
+        if found in self.settings.allowed_origins:
             return
         shown = ascii(url)[1:-1][:200]
         if came_from is not None:

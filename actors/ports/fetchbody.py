@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from typing import Final, Protocol
 
 import httpx
@@ -15,6 +16,7 @@ from protocols.downloads import DownloadTruncated, TooLarge, UnknownEncoding
 ACCEPTED_ENCODINGS: Final = "gzip, deflate"
 _PIECE_BYTES: Final = 1 << 20
 """Unpacked at a time: small enough that the loop turns in between, whatever the ratio."""
+_LET_GO_S: Final = 5.0
 _RATIO_FROM_BYTES: Final = 1 << 20
 """Below this the ratio means nothing: a short file of one repeated letter is no attack."""
 
@@ -32,8 +34,9 @@ async def read_body(response: httpx.Response, *, limit_bytes: int, max_expansion
     if declared.isdecimal() and int(declared[:20]) > limit_bytes:
         raise TooLarge(f"{url}: {declared[:20]} bytes announced, the limit is {limit_bytes}", url=url)
     body, received = io.BytesIO(), 0
+    raw = response.aiter_raw()
     try:
-        async for chunk in response.aiter_raw():
+        async for chunk in raw:
             received += len(chunk)
             for piece in unpacker.feed(chunk):
                 body.write(piece)
@@ -44,8 +47,22 @@ async def read_body(response: httpx.Response, *, limit_bytes: int, max_expansion
         raise DownloadTruncated(f"{url}: the compressed body is damaged or cut off ({error})", url=url) from None
     except (httpx.ReadError, httpx.RemoteProtocolError) as error:
         raise DownloadTruncated(f"{url}: the body was cut off ({error})", url=url) from error
+    finally:
+        await _let_go(response, raw)
     _check_size(body.tell(), received, limit_bytes, max_expansion, url)
     return body.getvalue()
+
+
+async def _let_go(response: httpx.Response, raw: AsyncIterator[bytes]) -> None:
+    """Close a body wherever we stopped reading it.
+
+    The generators inside httpx do not close each other: left alone they would be finalised by the garbage collector.
+    Read from after the close, they come to their end by themselves.
+    """
+    with trio.move_on_after(_LET_GO_S, shield=True), suppress(httpx.HTTPError, httpx.StreamError):
+        await response.aclose()
+        async for _ in raw:
+            pass
 
 
 def _check_size(size: int, received: int, limit_bytes: int, max_expansion: int, url: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 from zoneinfo import ZoneInfo
@@ -91,9 +91,13 @@ class SearchAnswer(Generic[Hit]):
     next_start: int | None = None
 
 
-def today_in_amsterdam() -> date:
-    """The calendar day that Dutch law goes by (``harvester.md`` 2)."""
-    return datetime.now(AMSTERDAM).date()
+def day_in_amsterdam(instant: datetime) -> date:
+    """The calendar day that Dutch law goes by (``harvester.md`` 2); ``instant`` bears its zone."""
+    return instant.astimezone(AMSTERDAM).date()
+
+
+def _today() -> date:
+    return day_in_amsterdam(datetime.now(UTC))
 
 
 @define
@@ -104,7 +108,7 @@ class LawRepository:
     """
 
     fetcher: Fetcher
-    today: Callable[[], date] = today_in_amsterdam
+    today: Callable[[], date] = _today
     parity: bool = False
 
     async def fetch_bwb(self, bwb_id: str, day: date | None = None, *, max_bytes: int | None = None) -> BwbDocuments:
@@ -114,15 +118,11 @@ class LawRepository:
         ``LawUnknown``, ``NotHarvestable``, ``ManifestIncomplete``, ``TextNotServed``, a ``ConversionError`` for a
         manifest or metadata file that is no XML, and ``DownloadFailed``.
         """
-        _check_request(parse_bwb_id, bwb_id, day, self.today())
-        base = self.fetcher.settings.bwb_repository_url
-        manifest_file = await self._manifest_file(manifest_url(base, bwb_id), bwb_id)
-        manifest = await self._parsed(manifest_file, partial(parse_manifest, bwb_id=bwb_id))
+        check_request(parse_bwb_id, bwb_id, day, self.today())
+        manifest_file, manifest = await self.bwb_manifest(bwb_id)
         choice = choose(manifest, requested=day, today=self.today())
-        wti_file = await self.fetcher.get(wti_url(base, bwb_id), Purpose.METADATA)
-        wti = await self._parsed(wti_file, partial(parse_wti, bwb_id=bwb_id, parity=self.parity))
-        text_file = await self._text_file(toestand_url(base, bwb_id, choice.label), bwb_id, max_bytes)
-        doubts = await self._compared(text_file, choice.expression)
+        wti_file, wti = await self.bwb_wti(bwb_id)
+        text_file, doubts = await self.bwb_text(bwb_id, choice.expression, max_bytes=max_bytes)
         return BwbDocuments(
             bwb_id=bwb_id,
             manifest=manifest,
@@ -132,6 +132,25 @@ class LawRepository:
             warnings=(*choice.warnings, *doubts),
             sources=tuple(_source(file) for file in (manifest_file, wti_file, text_file)),
         )
+
+    async def bwb_manifest(self, bwb_id: str) -> tuple[Fetched, Manifest]:
+        """The manifest of a law, as it is and as read; ``LawUnknown`` where there is none."""
+        url = manifest_url(self.fetcher.settings.bwb_repository_url, bwb_id)
+        file = await self._manifest_file(url, bwb_id)
+        return file, await self._parsed(file, partial(parse_manifest, bwb_id=bwb_id))
+
+    async def bwb_wti(self, bwb_id: str) -> tuple[Fetched, Wti]:
+        """The metadata file of a law, as it is and as read."""
+        file = await self.fetcher.get(wti_url(self.fetcher.settings.bwb_repository_url, bwb_id), Purpose.METADATA)
+        return file, await self._parsed(file, partial(parse_wti, bwb_id=bwb_id, parity=self.parity))
+
+    async def bwb_text(
+        self, bwb_id: str, expression: Expression, *, max_bytes: int | None = None
+    ) -> tuple[Fetched, tuple[str, ...]]:
+        """One text, unparsed, and a warning where it is not what the manifest announced; ``TextNotServed``."""
+        url = toestand_url(self.fetcher.settings.bwb_repository_url, bwb_id, expression.label)
+        file = await self._text_file(url, bwb_id, max_bytes)
+        return file, await self._compared(file, expression)
 
     async def search_bwb(self, text: str, *, limit: int = 20, start: int = 1) -> SearchAnswer[BwbHit]:
         """Up to ``limit`` national laws for a name or an id, from record ``start`` on.
@@ -221,7 +240,8 @@ class HitPage(Protocol[HitOut]):
     def next_start(self) -> int | None: ...
 
 
-def _check_request(parse_id: Callable[[str], object], law_id: str, day: date | None, today: date) -> None:
+def check_request(parse_id: Callable[[str], object], law_id: str, day: date | None, today: date) -> None:
+    """Refuse a malformed id or a date after ``today`` before anybody is asked (``InvalidInput``)."""
     try:
         parse_id(law_id)
     except InvalidLawId as error:

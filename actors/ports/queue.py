@@ -13,78 +13,25 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
-from attrs import field, frozen
-
 from protocols.failures import JsonObject, SupervisorError
 from schema.connection import Connection
-from schema.rows import Job, JobStatus, JobType, Lease, ReapedJob
+from schema.queue.terms import BeatAnswer, BudgetRule, BudgetView, ClaimAnswer, ClaimRequest, ReapRule, Want
+from schema.rows import Job, JobStatus, Lease, ReapedJob
+
+__all__ = [
+    "BeatAnswer",
+    "BudgetRule",
+    "BudgetView",
+    "ClaimAnswer",
+    "ClaimRequest",
+    "QueuePort",
+    "ReapRule",
+    "UnitOfWork",
+    "Want",
+]
 
 UnitOfWork = Callable[[Connection, Job], Awaitable[None]]
 """Runs inside the transaction of the write it belongs to; asyncio side, so it awaits nothing but the connection."""
-
-
-@frozen
-class Want:
-    """Free slots of one role. ``job_types`` share the slots and are served in the order given (``queue.md`` 2.3)."""
-
-    job_types: tuple[JobType, ...]
-    slots: int
-
-
-@frozen
-class BudgetRule:
-    """The hourly claude budget as configured (D11). ``hourly_limit`` 0: no claude run."""
-
-    hourly_limit: int = 0
-    night_multiplier: int = 1
-    includes_convert: bool = True
-    default_provider: str = "opencode"
-
-
-@frozen
-class ClaimRequest:
-    """``token`` is fresh for each claim statement (D7) and becomes the lease of every row it takes."""
-
-    token: UUID
-    holder: str
-    wants: tuple[Want, ...]
-    budget: BudgetRule = BudgetRule()
-
-
-@frozen
-class BudgetView:
-    """What the claim counted, for people: ``used`` of ``cap`` claude runs in the current clock hour."""
-
-    used: int
-    cap: int
-    local_hour: int
-    blocked: bool
-
-
-@frozen
-class ClaimAnswer:
-    """``next_due_s``: seconds until the next waiting row of a wanted type is due, by the database clock; None: none waits."""
-
-    jobs: tuple[Job, ...] = ()
-    next_due_s: float | None = None
-    budget: BudgetView | None = None
-
-
-@frozen
-class BeatAnswer:
-    """``unbeaten`` rows are still ours but were locked by another writer just now (D5)."""
-
-    confirmed: frozenset[Lease] = field(converter=frozenset, default=frozenset())
-    unbeaten: frozenset[Lease] = field(converter=frozenset, default=frozenset())
-    lost: frozenset[Lease] = field(converter=frozenset, default=frozenset())
-
-
-@frozen
-class ReapRule:
-    """Seconds. ``foreign_orphan_timeout_s`` is for rows without a lease and without a beat (D3)."""
-
-    orphan_timeout_s: float = 300
-    foreign_orphan_timeout_s: float = 1800
 
 
 class QueuePort(Protocol):
@@ -112,15 +59,24 @@ class QueuePort(Protocol):
         """Complete the job and run ``settle`` in one transaction. An unclear commit is resolved inside (D7)."""
         ...
 
-    async def fail(self, lease: Lease, failure: SupervisorError) -> JobStatus:
+    async def fail(self, lease: Lease, failure: SupervisorError, *, refund: bool = False) -> JobStatus:
         """Do what the verdict of ``failure`` says, with its law and task aftercare, in one transaction.
 
         The new status. Not for verdicts ABANDON (write nothing). COMPLETE and HAND_BACK verdicts are served too.
+        ``refund`` is for HAND_BACK verdicts, as in ``hand_back``.
         """
         ...
 
-    async def hand_back(self, lease: Lease, *, why: str) -> bool:
-        """Back to pending at once, no attempt counted (D12). False: it was not ours any more."""
+    async def hand_back(self, lease: Lease, *, why: str, refund: bool = False) -> bool:
+        """Back to pending at once, no attempt counted (D12). False: it was not ours any more.
+
+        ``refund``: no run was started, so the claim leaves the hourly budget too (D11). A job whose cancel was asked
+        for ends failed instead (D26).
+        """
+        ...
+
+    async def cancel_requests(self, leases: Collection[Lease]) -> frozenset[Lease]:
+        """Which of our jobs somebody wants to end (D26). Reads only."""
         ...
 
     async def reap(self, rule: ReapRule) -> ReapedJob | None:

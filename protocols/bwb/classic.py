@@ -13,7 +13,7 @@ from protocols.bwb.classic_inline import ClassicText, is_unmarked, plain_text
 from protocols.bwb.elements import METADATA
 from protocols.bwb.numbers import annex_prefix, article_number, clean_number, written_number
 from protocols.bwb.walk import Task, run
-from protocols.bwb.xml import own_text
+from protocols.bwb.xml import own_text, tag_of
 from protocols.law import Article, Preamble, with_definitions
 from protocols.law_ids import anchor_url
 
@@ -72,7 +72,9 @@ def _whole_text(element: etree._Element) -> tuple[str, ClassicText]:
     return "\n\n".join(blocks).strip(), extraction
 
 
-def _children_blocks(element: etree._Element, extraction: ClassicText, blocks: list[str], but: str = "kop") -> Task[str]:
+def _children_blocks(
+    element: etree._Element, extraction: ClassicText, blocks: list[str], but: str = "kop"
+) -> Task[str]:
     for child in element:
         tag = child.tag
         if tag == but or tag in METADATA or tag in ("redactie", "tussenkop"):
@@ -110,10 +112,7 @@ def _append(blocks: list[str], text: str) -> None:
 
 def _versions_text(element: etree._Element, extraction: ClassicText) -> str:
     """An article with sub-headings: several versions of it in one entry, lists running inline (10.5)."""
-    texts: list[str] = []
-    for child in element:
-        if child.tag != "kop":
-            texts.append(run(_version_part(child, extraction)))
+    texts = [run(_version_part(child, extraction)) for child in element if child.tag != "kop"]
     return "\n\n".join(filter(None, texts)).strip()
 
 
@@ -134,8 +133,10 @@ def _version_part(element: etree._Element, extraction: ClassicText) -> Task[str]
     if tag == "lijst":
         items: list[str] = []
         for item in element.iterchildren("li"):
-            items.append((yield _version_part(item, extraction)))
-        return " ".join(filter(None, items))
+            text: str = yield _version_part(item, extraction)
+            if text:
+                items.append(text)
+        return " ".join(items)
     return extraction.inline(element)
 
 
@@ -164,7 +165,7 @@ def _leaf_split(element: etree._Element, number: str, found: list[Leaf]) -> Task
 
 
 def _structural_children(element: etree._Element) -> list[etree._Element]:
-    for tag in _STRUCTURE.get(str(element.tag), ()):
+    for tag in _STRUCTURE.get(tag_of(element), ()):
         children = element.findall(tag)
         if tag == "lijst" and len(children) > 1:
             return []
@@ -174,7 +175,7 @@ def _structural_children(element: etree._Element) -> list[etree._Element]:
 
 
 def _below(number: str, part: etree._Element) -> str:
-    source = {"lid": "lidnr", "li": "li.nr"}.get(str(part.tag))
+    source = {"lid": "lidnr", "li": "li.nr"}.get(tag_of(part))
     own = clean_number(own_text(part.find(source))) if source else ""
     return f"{number}.{own}" if own else number
 

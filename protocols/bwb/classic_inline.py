@@ -5,14 +5,14 @@
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from lxml import etree
 
 from protocols.bwb.elements import BULLETS, METADATA
 from protocols.bwb.references import Collector, loose_citation
 from protocols.bwb.walk import Task, run
-from protocols.bwb.xml import own_text
+from protocols.bwb.xml import own_text, tag_of
 
 _SKIPPED: Final = METADATA | {
     "adres",
@@ -57,19 +57,19 @@ class ClassicText:
 
     def _top(self, element: etree._Element) -> Task[str] | str:
         """An element handed to extraction itself: what has no rule keeps its words, without a warning."""
-        rule = _RULES.get(str(element.tag))
+        rule = _RULES.get(tag_of(element))
         if rule is not None:
             return rule(self, element)
         return "" if element.tag in _SKIPPED else _simple(self, element)
 
     def child(self, element: etree._Element, parent: etree._Element) -> Task[str] | str:
         """A descendant of an element with a rule: what has none is dropped, with a warning."""
-        rule = _RULES.get(str(element.tag))
+        rule = _RULES.get(tag_of(element))
         if rule is not None:
             return rule(self, element)
         if element.tag not in _SKIPPED and not self._silent:
-            name = f"<{element.tag}>"
-            self.warnings.append(f"Error parsing {name}: No handler for element {name} in <{parent.tag}>")
+            name = f"<{tag_of(element)}>"
+            self.warnings.append(f"Error parsing {name}: No handler for element {name} in <{tag_of(parent)}>")
         return ""
 
 
@@ -133,8 +133,10 @@ def _joined(separator: str, *, only: str = "", but: str = "") -> Rule:
         parts: list[str] = []
         for child in element:
             if child.tag != but and (not only or child.tag == only):
-                parts.append((yield text.child(child, element)))
-        return separator.join(filter(None, parts)).strip()
+                words: str = yield text.child(child, element)
+                if words:
+                    parts.append(words)
+        return separator.join(parts).strip()
 
     return rule
 
@@ -200,7 +202,7 @@ def plain_text(element: etree._Element) -> str:
     return run(_plain(element))
 
 
-def _plain(element: etree._Element) -> Task[Any]:
+def _plain(element: etree._Element) -> Task[str]:
     parts = [element.text or ""]
     for child in element:
         parts.append((yield _plain(child)) if len(child) else (child.text or "").strip())

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 from lxml import etree
 
-from protocols.bwb.elements import METADATA, REFERENCES
+from protocols.bwb.elements import REFERENCES
 from protocols.law import Reference
 from protocols.law_ids import is_bwb_id
 
@@ -81,14 +81,10 @@ class Collector:
 
 
 def cited_ids(root: etree._Element) -> set[str]:
-    """Every law that a citation anywhere in the text names, by ``doc`` or by ``bwb-id``; bookkeeping does not count."""
+    """Every law that a citation below ``root``, which has no bookkeeping any more, names by ``doc`` or ``bwb-id``."""
     ids: set[str] = set()
     for element in root.iter(*REFERENCES):
         for value in (element.get("doc", ""), element.get("bwb-id", "")):
-            if (found := _BWB_ID.search(value)) and not _in_metadata(element):
+            if found := _BWB_ID.search(value):
                 ids.add(found[0])
     return ids
-
-
-def _in_metadata(element: etree._Element) -> bool:
-    return any(ancestor.tag in METADATA for ancestor in element.iterancestors())

@@ -4,7 +4,6 @@ Pure: what is not in the text itself (title, layer, dates) comes in as :class:`L
 """
 
 import enum
-from collections.abc import Iterable
 from datetime import date
 from typing import Final
 
@@ -12,11 +11,11 @@ import attrs
 from lxml import etree
 
 from protocols.bwb import classic, full
-from protocols.bwb.errors import MalformedLaw
+from protocols.bwb.errors import MalformedLaw, RefusedLaw
+from protocols.bwb.inline import Entry, NoteLabels, one_line
 from protocols.bwb.references import cited_ids
-from protocols.bwb.words import one_line
 from protocols.bwb.wti import layer_of
-from protocols.bwb.xml import drop_namespaces, own_text, parse_xml
+from protocols.bwb.xml import drop_namespaces, parse_xml, tag_of
 from protocols.law import Law, Layer
 from protocols.law_ids import InvalidDate, anchor_url, is_bwb_id, parse_date
 
@@ -123,13 +122,13 @@ def _full(root: etree._Element, law: Law, facts: LawFacts) -> Conversion:
 
 def _read(xml: bytes, what: str, bwb_id: str | None) -> etree._Element:
     root = parse_xml(xml, what=what)
-    if xml.count(b"xmlns") > xml.count(b"xmlns:xsi"):
+    if xml.count(b"xmlns") > xml.count(b"xmlns:xsi", 0, 4096):
         drop_namespaces(root)
     if root.tag == "error":
         message = " ".join("".join(root.itertext()).split())[:200]
         raise MalformedLaw("service_error", f"{what}: the service answered with an error: {message or 'no message'}")
     if root.tag not in _ROOTS:
-        raise MalformedLaw("wrong_root", f"{what}: no BWB text, the document is a <{_shown(root.tag)}>")
+        raise MalformedLaw("wrong_root", f"{what}: no BWB text, the document is a <{_shown(tag_of(root))}>")
     if root.tag == "toestand" and root.find("wetgeving") is None:
         raise MalformedLaw("incomplete", f"{what}: the element <wetgeving> is missing in <toestand>")
     found = root.get("bwb-id")
@@ -142,37 +141,28 @@ def _facts_of(root: etree._Element, day: date | None) -> LawFacts:
     bwb_id = root.get("bwb-id", "")
     if not is_bwb_id(bwb_id):
         raise MalformedLaw("incomplete", f"law text: the attribute bwb-id is no BWB id: {_shown(bwb_id)!r}")
-    text = next(root.iter("wetgeving"))
-    warnings = [] if day is not None else list(_day_warnings(root))
-    start = day if day is not None else _day_of(root, bwb_id)
-    title = one_line(root.find(".//citeertitel")) or one_line(root.find(".//intitule"))
+    start = _own_day(root, bwb_id) if day is None else day
+    plain = Entry(NoteLabels(root), plain=True)
+    title = one_line(plain, root.find(".//citeertitel")) or one_line(plain, root.find(".//intitule"))
+    layer, layer_warning = layer_of(next(root.iter("wetgeving")).get("soort", ""))
+    warnings = [f"No metadata file (WTI): publication_date is set to valid_from ({start.isoformat()})"]
     if not title:
         warnings.append("No citeertitel: the id stands in for the title")
-    layer, layer_warning = layer_of(text.get("soort", ""))
     if layer_warning is not None:
         warnings.append(layer_warning)
-    warnings.append(f"No metadata file (WTI): publication_date is set to valid_from ({start.isoformat()})")
     return LawFacts(bwb_id, title or bwb_id, layer, start, start, warnings=tuple(warnings))
 
 
-def _day_warnings(root: etree._Element) -> Iterable[str]:
-    if not root.get("inwerkingtreding"):
-        yield "The text does not say from when it applies: the latest date in it is taken"
-
-
-def _day_of(root: etree._Element, bwb_id: str) -> date:
-    """The first day of a text. Old dumps lack it; the date of signature or of a change in them is the best there is."""
+def _own_day(root: etree._Element, bwb_id: str) -> date:
+    """The first day that the text itself states; dumps from before 2015 state none."""
     written = root.get("inwerkingtreding", "")
-    if written:
-        try:
-            return parse_date(written)
-        except InvalidDate as error:
-            raise MalformedLaw("incomplete", f"text of {bwb_id}: inwerkingtreding: {error}") from None
-    raise MalformedLaw("incomplete", f"text of {bwb_id}: it has no date of its own; give one with --date YYYY-MM-DD")
+    if not written:
+        raise RefusedLaw("no_date", f"text of {bwb_id}: it does not say from when it applies; give --date YYYY-MM-DD")
+    try:
+        return parse_date(written)
+    except InvalidDate as error:
+        raise MalformedLaw("incomplete", f"text of {bwb_id}: inwerkingtreding: {error}") from None
 
 
 def _shown(text: str) -> str:
     return ascii(text[:80])[1:-1]
-
-
-__all__ = ["Conversion", "LawFacts", "Style", "convert", "convert_alone", "facts_of", "own_text"]

@@ -27,7 +27,7 @@ def parse_xml(data: bytes, *, what: str) -> etree._Element:
     """
     if len(data) > MAX_BYTES:
         raise RefusedLaw("too_large", f"{what}: {len(data)} bytes, the limit is {MAX_BYTES}")
-    if not data.strip():
+    if not data[:64].strip() and not data.strip():
         raise MalformedLaw("empty", f"{what}: the document is empty")
     if _HTML.match(data[:4096]):
         raise MalformedLaw("html", f"{what}: the server sent an HTML page instead of XML")
@@ -70,7 +70,7 @@ def _syntax_error(what: str, error: etree.XMLSyntaxError) -> MalformedLaw | Refu
     return MalformedLaw("syntax", f"{what}: no complete XML, the file may be cut off (line {line}: {message[:200]})")
 
 
-class _Beyond(Exception):  # noqa: N818 - a signal inside this module
+class _Beyond(Exception):
     """Raised out of the scan to end it."""
 
 
@@ -117,9 +117,14 @@ def _refuse_entities(root: etree._Element, what: str) -> None:
 def drop_namespaces(root: etree._Element) -> None:
     """Make every tag below ``root`` its plain local name, for rules that go by local name alone."""
     for element in root.iter(etree.Element):
-        tag = element.tag
+        tag = tag_of(element)
         if tag[0] == "{":
             element.tag = tag.rpartition("}")[2]
+
+
+def tag_of(element: etree._Element) -> str:
+    """The tag of an element, which the types of lxml allow to be more than a string."""
+    return str(element.tag)
 
 
 def own_text(element: etree._Element | None) -> str:

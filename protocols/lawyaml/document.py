@@ -55,6 +55,7 @@ def _header(law: Law) -> Iterable[tuple[str, str | None]]:
         ("celex_nummer", law.celex_nummer),
         ("tractatenblad_id", law.tractatenblad_id),
         ("officiele_titel", law.official_title),
+        ("name", law.name),
         ("organisation", law.organisation),
         (law.layer.area_key or "", law.area_code if law.layer.area_key else None),
     ):

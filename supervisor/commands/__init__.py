@@ -15,6 +15,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "convert": ("supervisor.commands.convert", "Convert a law file from XML to YAML; needs no database."),
     "download": ("supervisor.commands.download", "Download and convert a law; needs no database."),
     "search": ("supervisor.commands.search", "Search the public repository for laws by name."),
-    "mirror": ("supervisor.commands.mirror", "Serve a folder of law files in the repository's layout."),
+    "mirror": ("supervisor.commands.mirror", "Save the raw files of laws in a folder, or serve it."),
 }
 """Name to module and the line in the list of commands. Each module has a click command named ``command``."""

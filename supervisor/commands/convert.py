@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,15 +70,13 @@ def command(
         click.echo(f"Warning: {warning}", err=True)
     text = dump_law(conversion.law).encode()
     if output is None:
-        click.get_binary_stream("stdout").write(text)
+        sys.stdout.buffer.write(text)
     else:
         _replace(output, text)
         click.echo(f"{conversion.law.law_id}: {len(conversion.law.articles)} entries written to {output}", err=True)
 
 
-def _convert(
-    xml: bytes, *, wti: bytes | None, manifest: bytes | None, day: date | None, style: str
-) -> Conversion:
+def _convert(xml: bytes, *, wti: bytes | None, manifest: bytes | None, day: date | None, style: str) -> Conversion:
     """D37: what the metadata does not say comes from the text, and the text's first day can be overridden."""
     from attrs import evolve
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from attrs import evolve, field, frozen
 
+from protocols.failures import InvalidInput
 from supervisor.settings.areas import (
     Corpus,
     Database,
@@ -25,9 +26,10 @@ from supervisor.settings.areas import (
     Sources,
     Worker,
 )
+from supervisor.settings.ports import corpus_settings
 from supervisor.settings.reader import Findings, SettingsFault, read, specs
 
-__all__ = ["AREAS", "Settings", "SettingsFault", "load", "load_area"]
+__all__ = ["AREAS", "Settings", "SettingsFault", "load", "load_area", "load_database", "secrets_of"]
 
 T = TypeVar("T")
 
@@ -111,6 +113,7 @@ def load(environ: Mapping[str, str], *, embedded: bool = False) -> Settings:
     findings.faults += [
         *_connection_faults(settings.database),
         *_timing_faults(settings.worker),
+        *_corpus_faults(settings.corpus),
     ]
     findings.raise_faults()
     warnings = (*findings.warnings, *_timing_warnings(settings.worker), *unknown_names(environ))
@@ -123,6 +126,17 @@ def load_area(cls: type[T], environ: Mapping[str, str]) -> T:
     area = read(cls, environ, findings)
     findings.raise_faults()
     return area
+
+
+def load_database(environ: Mapping[str, str], *, embedded: bool = False) -> tuple[Database, Embedded]:
+    """What a command needs that only uses the database. SettingsFault: lists everything that is wrong."""
+    findings = Findings()
+    database, server = read(Database, environ, findings), read(Embedded, environ, findings)
+    if not any(fault.startswith("DATABASE_") for fault in findings.faults):
+        findings.faults += database_faults(database, server, flag=embedded)
+    findings.faults += _connection_faults(database)
+    findings.raise_faults()
+    return database, server
 
 
 def database_faults(database: Database, embedded: Embedded, *, flag: bool) -> list[str]:
@@ -150,6 +164,14 @@ def _connection_faults(database: Database) -> list[str]:
             "DATABASE_POOLER=transaction: migrations need DATABASE_DIRECT_URL, an address that goes round the pooler"
         )
     return faults
+
+
+def _corpus_faults(corpus: Corpus) -> list[str]:
+    try:
+        corpus_settings(corpus)
+    except InvalidInput as error:
+        return [str(fault) for fault in error.details.get("faults", [error.message])]
+    return []
 
 
 def _timing_faults(worker: Worker) -> list[str]:

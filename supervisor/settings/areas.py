@@ -14,7 +14,6 @@ from protocols.bwb import urls
 from supervisor.settings.reader import (
     choice,
     flag,
-    git_url,
     log_level,
     path,
     postgres_url,
@@ -257,7 +256,7 @@ class Corpus:
 
     repo_url: str | None = setting(
         "CORPUS_REPO_URL",
-        git_url,
+        text,
         default=None,
         help="Git repository of the corpus. Unset: files go to REGULATION_REPO_PATH and nothing is committed.",
     )

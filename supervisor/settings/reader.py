@@ -213,16 +213,3 @@ def postgres_url(raw: str) -> str:
     if parts.scheme not in {"postgres", "postgresql"}:
         raise ValueError("expected postgresql://user:password@host:port/database")
     return raw
-
-
-def git_url(raw: str) -> str:
-    """What ``git clone`` takes, without a password in it: the token has a setting of its own and never shows."""
-    try:
-        parts = urlsplit(text(raw))
-    except ValueError:
-        raise ValueError("expected an address or path that git can clone") from None
-    if raw.startswith("-"):
-        raise ValueError("expected an address or path that git can clone")
-    if parts.password:
-        raise ValueError("expected an address without a password; the token goes into CORPUS_GIT_TOKEN")
-    return raw

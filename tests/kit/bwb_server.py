@@ -122,8 +122,9 @@ async def _send(connection: h11.Connection, stream: trio.SocketStream, reply: Re
     if _is_unchanged(headers, request):
         status, body = 304, b""
     if reply.until_close:
-        headers["connection"] = "close"
-    elif reply.chunked:
+        await stream.send_all(_bare_head(status, headers) + body)
+        return False
+    if reply.chunked:
         headers["transfer-encoding"] = "chunked"
     elif status != 304:
         headers["content-length"] = str(len(body) if reply.declared is None else reply.declared)
@@ -138,6 +139,12 @@ async def _send(connection: h11.Connection, stream: trio.SocketStream, reply: Re
         return False
     await stream.send_all(connection.send(h11.EndOfMessage()) or b"")
     return connection.our_state is h11.DONE
+
+
+def _bare_head(status: int, headers: Mapping[str, str]) -> bytes:
+    """A head that leaves the end of the body to the end of the connection; h11 would make it chunked."""
+    lines = [f"HTTP/1.1 {status} OK", "connection: close", *(f"{name}: {value}" for name, value in headers.items())]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
 def _is_unchanged(headers: Mapping[str, str], request: Request) -> bool:

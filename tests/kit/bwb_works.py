@@ -143,14 +143,19 @@ def invented_work(
 ) -> Work:
     """A law with one text per day of ``days``, each ending the day before the next begins."""
     cited = tuple(cites)
-    texts = []
-    for position, day in enumerate(days):
-        until = "9999-12-31"
-        if position + 1 < len(days):
-            until = date.fromordinal(date.fromisoformat(days[position + 1]).toordinal() - 1).isoformat()
-        articles = {"1": f"Deze wet heet {title}.", "2": f"Zij geldt zoals op {day} bepaald"}
-        texts.append(Toestand(f"{day}_0", until, toestand_xml(bwb_id, day, articles, cites=cited)))
+    articles = {day: {"1": f"Deze wet heet {title}.", "2": f"Zij geldt zoals op {day} bepaald"} for day in days}
+    texts = [
+        Toestand(f"{day}_0", end, toestand_xml(bwb_id, day, articles[day], cites=cited))
+        for day, end in _with_ends(days)
+    ]
     return Work(bwb_id, tuple(texts), wti_xml(bwb_id, title, kind=kind), manifest_xml(bwb_id, texts))
+
+
+def _with_ends(days: Iterable[str]) -> list[tuple[str, str]]:
+    """Each day with the one before the next: the period of a text."""
+    starts = list(days)
+    ends = [date.fromordinal(date.fromisoformat(day).toordinal() - 1).isoformat() for day in starts[1:]]
+    return list(zip(starts, [*ends, "9999-12-31"], strict=True)) if starts else []
 
 
 def lay_out(folder: Path, works: Iterable[Work]) -> None:
@@ -168,9 +173,8 @@ def real_work(bwb_id: str) -> Work:
     A manifest is made up where none was found; the metadata likewise, with the id for a title.
     """
     folder = shared.path(f"data/bwb/{bwb_id}")
-    texts = []
-    for file in sorted(folder.glob(f"{bwb_id}_????-??-??_?.xml")):
-        texts.append(Toestand(file.stem.removeprefix(f"{bwb_id}_"), text=file.read_bytes()))
+    files = {file.stem.split("_")[1]: file for file in sorted(folder.glob(f"{bwb_id}_????-??-??_0.xml"))}
+    texts = [Toestand(f"{day}_0", end, files[day].read_bytes()) for day, end in _with_ends(files)]
     wti = folder / f"{bwb_id}.WTI.xml"
     manifest = folder / "manifest.xml"
     return Work(

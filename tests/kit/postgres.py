@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import os
 import shutil
 import signal
@@ -30,15 +29,12 @@ import asyncpg
 import pytest
 from attrs import define
 
+from actors.ports.database import Database, DatabaseSettings, open_database
+from schema.migrate import migrate
 from supervisor.embedded import EmbeddedServer, EmbeddedSettings, embedded_server
 
 _CONTAINER_IMAGE = "postgres:16-alpine"
 _FILE_COPY_SINCE = 150000
-
-
-async def migrate(connection: Any) -> None:
-    if importlib.util.find_spec("schema.migrate") is not None:
-        await importlib.import_module("schema.migrate").migrate(connection)
 
 
 @define
@@ -131,10 +127,8 @@ def empty_database_url(postgres_server: PostgresServer) -> Iterator[str]:
 
 
 @pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Any]:
+async def database(database_url: str) -> AsyncIterator[Database]:
     """The opened database port on a fresh database with the whole schema."""
-    from actors.ports.database import DatabaseSettings, open_database
-
     async with open_database(DatabaseSettings(url=database_url)) as opened:
         yield opened
 

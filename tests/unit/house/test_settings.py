@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from supervisor import settings
-from supervisor.settings import areas, pages
+from supervisor.settings import areas, pages, ports
 from supervisor.settings.reader import specs
 
 URL = "postgresql://worker:s3cr3t-pw@db.example/regelrecht"
@@ -147,7 +147,7 @@ def test_no_secret_shows_in_repr_or_faults() -> None:
         {
             "DATABASE_URL": f"mysql://u:{token}@h/x",
             "DATABASE_DIRECT_URL": f"postgres://u:{token}@h:port/x",
-            "CORPUS_GIT_TOKEN": f"{token}\n",
+            "CORPUS_GIT_TOKEN": f"{token} {token}",
             "CORPUS_REPO_URL": f"https://u:{token}@git.example/corpus",
             "BWB_REPOSITORY_URL": f"https://u:{token}@mirror.example",
         }
@@ -178,6 +178,21 @@ def test_the_level_of_a_rust_log_filter_is_understood() -> None:
         assert settings.load_area(areas.Logging, {"RUST_LOG": raw}).level == level
     with pytest.raises(settings.SettingsFault):
         settings.load_area(areas.Logging, {"SUPERVISOR_LOG": "sqlx=warn"})
+
+
+def test_the_corpus_branch_comes_from_the_pod_then_the_setting_then_the_deployment() -> None:
+    base = {"DATABASE_URL": URL, "CORPUS_REPO_URL": "https://git.example/corpus.git"}
+    for environ, branch in (
+        ({}, "development"),
+        ({"DEPLOYMENT_NAME": "acceptance"}, "acceptance"),
+        ({"DEPLOYMENT_NAME": "regelrecht"}, "development"),
+        ({"CORPUS_BRANCH": "main", "DEPLOYMENT_NAME": "acceptance"}, "main"),
+        ({"CORPUS_BRANCH": "main", "HOSTNAME": "pr12-harvester-5d8f-x2x"}, "pr12"),
+    ):
+        corpus = ports.corpus_settings(settings.load({**base, **environ}).corpus)
+        assert corpus is not None
+        assert corpus.branch == branch
+    assert ports.corpus_settings(settings.load({"DATABASE_URL": URL}).corpus) is None
 
 
 def test_a_worker_of_the_existing_platform_gets_at_least_half_an_hour() -> None:

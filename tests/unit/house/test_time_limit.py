@@ -1,20 +1,24 @@
-"""The limit that tests/conftest.py puts around async tests."""
+"""The limit that tests/kit/timelimit.py puts around async tests."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 pytest_plugins = ["pytester"]
 
-CONFTEST = Path(__file__).parents[2] / "conftest.py"
-
 
 @pytest.fixture
 def suite(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A test folder with our conftest and one second of patience."""
-    pytester.makeconftest(CONFTEST.read_text(encoding="utf-8").replace("ASYNC_LIMIT_S = 30.0", "ASYNC_LIMIT_S = 0.2"))
+    """A test folder with the plugin and little patience."""
+    pytester.makeconftest(
+        """
+        pytest_plugins = ["tests.kit.timelimit"]
+
+        def pytest_configure():
+            from tests.kit import timelimit
+            timelimit.ASYNC_LIMIT_S = 0.2
+        """
+    )
     pytester.makeini("[pytest]\ntrio_mode = true\nfilterwarnings = error\nmarkers = time_limit(seconds): x\n")
     return pytester
 

@@ -1,0 +1,128 @@
+"""The corpus without a repository: a plain folder, for a developer's machine (``REGULATION_REPO_PATH``).
+
+Files appear whole or not at all (a dot file, fsync, rename). No symbolic link below the folder is followed, because
+the paths come from law data.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+import trio
+from attrs import field, frozen
+
+from protocols.corpus import Confirm, CorpusUnavailable, FileChange, Publication, Published, corpus_path
+from protocols.failures import ResourceExhausted
+
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+
+
+@frozen
+class FolderCorpus:
+    """A :class:`protocols.corpus.CorpusPort` over a folder. It has no commits: ``at`` is ignored, ``tip`` is None."""
+
+    root: Path
+    _turn: trio.Lock = field(init=False, factory=trio.Lock, repr=False)
+
+    async def tip(self, *, max_age_s: float = 0.0) -> str | None:
+        return None
+
+    async def read(self, path: str, *, at: str | None = None) -> bytes | None:
+        return await trio.to_thread.run_sync(self._read, corpus_path(path))
+
+    async def list_paths(self, folder: str, *, at: str | None = None) -> tuple[str, ...]:
+        return await trio.to_thread.run_sync(self._list_paths, corpus_path(folder))
+
+    async def find_commit(self, trailers: Mapping[str, str]) -> str | None:
+        return None
+
+    async def publish(self, publication: Publication, *, confirm: Confirm) -> Published:
+        """Written when a content file differs from what is there. ``base`` means nothing here: the last one wins."""
+        async with self._turn:
+            differs = [change for change in publication.content if await self.read(change.path) != change.content]
+            if not differs:
+                return Published(changed=False, commit=None)
+            await confirm()
+            for change in (*differs, *publication.bookkeeping):
+                await trio.to_thread.run_sync(self._write, change)
+        return Published(changed=True, commit=None)
+
+    def _read(self, path: str) -> bytes | None:
+        *folders, name = path.split("/")
+        try:
+            with self._folder(folders, create=False) as folder:
+                fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+                with os.fdopen(fd, "rb") as file:
+                    return file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _named(error, path) from error
+
+    def _write(self, change: FileChange) -> None:
+        *folders, name = change.path.split("/")
+        try:
+            with self._folder(folders, create=change.content is not None) as folder:
+                if change.content is None:
+                    os.unlink(name, dir_fd=folder)
+                else:
+                    _replace(folder, name, change.content)
+                os.fsync(folder)
+        except OSError as error:
+            if change.content is not None or not isinstance(error, FileNotFoundError):
+                raise _named(error, change.path) from error
+
+    @contextmanager
+    def _folder(self, names: list[str], *, create: bool) -> Iterator[int]:
+        """The descriptor of a folder below the root, walked step by step so that no step is a link."""
+        if create:
+            self.root.mkdir(parents=True, exist_ok=True)
+        fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for name in names:
+                if create:
+                    with suppress(FileExistsError):
+                        os.mkdir(name, dir_fd=fd)
+                below = os.open(name, _FOLDER_FLAGS, dir_fd=fd)
+                os.close(fd)
+                fd = below
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _list_paths(self, folder: str) -> tuple[str, ...]:
+        found = []
+        for parent, _, names in os.walk(self.root / folder):  # follows no links to folders
+            found += [str((Path(parent) / name).relative_to(self.root)) for name in names if not name.startswith(".")]
+        return tuple(sorted(found))
+
+
+def _replace(folder: int, name: str, content: bytes) -> None:
+    temporary = f".{name}.{uuid4().hex}"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def _named(error: OSError, path: str) -> CorpusUnavailable | ResourceExhausted:
+    if error.errno in _FULL:
+        return ResourceExhausted(f"cannot write {path}: {error.strerror}", errno=error.errno)
+    if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+        return CorpusUnavailable(
+            f"{path}: a part of this path is a symbolic link or a file; nothing is written through it"
+        )
+    return CorpusUnavailable(f"{path}: {error.strerror}")

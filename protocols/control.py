@@ -1,0 +1,47 @@
+"""What supervisors tell each other on the control channel of the database, as text of a notification (D10, D26).
+
+Anyone who may connect can send there, so a payload is a hint and never more: whatever it asks for is looked up in the
+database before it is done.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from attrs import frozen
+
+CHANNEL: Final = "regelrecht_control"
+
+
+@frozen
+class CancelHint:
+    """Somebody asked for the end of this job; its row says so too."""
+
+    job_id: UUID
+
+
+@frozen
+class PausesChanged:
+    """A job type or provider was paused or resumed; each claim reads which."""
+
+
+ControlMessage = CancelHint | PausesChanged
+
+
+def render(message: ControlMessage) -> str:
+    """The payload to send."""
+    return f"cancel {message.job_id}" if isinstance(message, CancelHint) else "pauses"
+
+
+def parse(payload: str) -> ControlMessage | None:
+    """None for what this version does not know."""
+    if payload == "pauses":
+        return PausesChanged()
+    word, _, rest = payload.partition(" ")
+    if word != "cancel":
+        return None
+    try:
+        return CancelHint(UUID(rest))
+    except ValueError:
+        return None

@@ -1,0 +1,112 @@
+"""What nobody claims just now: paused by a person, or a provider in trouble (D52). Read by every claim."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from enum import StrEnum
+
+from attrs import frozen
+
+from protocols.scrub import MAX_STRING_BYTES, scrub_text
+from schema.connection import Connection
+from schema.queue.endings import WAKE
+
+
+class PauseScope(StrEnum):
+    JOB_TYPE = "job_type"
+    PROVIDER = "provider"
+
+
+@frozen
+class Pause:
+    """Set by a person, for all supervisors, until it is resumed."""
+
+    scope: PauseScope
+    name: str
+    reason: str
+    paused_by: str
+    paused_at: dt.datetime
+
+
+@frozen
+class ProviderPause:
+    """Set by a supervisor. ``credential_hash`` '' is the whole provider; ``until`` None: until somebody resumes it."""
+
+    provider: str
+    credential_hash: str
+    until: dt.datetime | None
+    reason: str
+    paused_at: dt.datetime
+
+
+async def pause(connection: Connection, scope: PauseScope, name: str, *, reason: str = "", paused_by: str = "") -> None:
+    """Running jobs go on; nothing new of this kind is claimed. Again: the newer reason stands."""
+    await connection.execute(
+        """
+        INSERT INTO pauses (scope, name, reason, paused_by) VALUES ($1, $2, $3, $4)
+        ON CONFLICT (scope, name) DO UPDATE SET reason = excluded.reason, paused_by = excluded.paused_by
+        """,
+        scope.value,
+        scrub_text(name),
+        scrub_text(reason, MAX_STRING_BYTES),
+        scrub_text(paused_by),
+    )
+
+
+async def resume(connection: Connection, scope: PauseScope, name: str) -> bool:
+    """False: it was not paused. A provider is also freed from the troubles that supervisors noted. Needs a transaction."""
+    rows = await connection.fetch("DELETE FROM pauses WHERE scope = $1 AND name = $2 RETURNING name", scope.value, name)
+    freed = await resume_provider(connection, name) if scope is PauseScope.PROVIDER else 0
+    await connection.execute(WAKE)
+    return bool(rows) or freed > 0
+
+
+async def list_pauses(connection: Connection) -> Sequence[Pause]:
+    rows = await connection.fetch("SELECT scope, name, reason, paused_by, paused_at FROM pauses ORDER BY scope, name")
+    return [
+        Pause(PauseScope(row["scope"]), row["name"], row["reason"], row["paused_by"], row["paused_at"]) for row in rows
+    ]
+
+
+async def bench_provider(
+    connection: Connection, provider: str, *, credential_hash: str = "", until: dt.datetime | None = None, reason: str
+) -> None:
+    """No claim for this provider, or with this credential, before ``until``. Again: the later of the two moments stands."""
+    await connection.execute(
+        """
+        INSERT INTO provider_pauses AS p (provider, credential_hash, until, reason) VALUES ($1, $2, $3, $4)
+        ON CONFLICT (provider, credential_hash) DO UPDATE
+            SET until = CASE WHEN p.until IS NULL OR excluded.until IS NULL THEN NULL
+                             ELSE GREATEST(p.until, excluded.until) END,
+                reason = excluded.reason
+        """,
+        provider,
+        credential_hash,
+        until,
+        scrub_text(reason, MAX_STRING_BYTES),
+    )
+
+
+async def resume_provider(connection: Connection, provider: str, credential_hash: str | None = None) -> int:
+    """Forget the troubles of a provider, or of one of its credentials. How many that were."""
+    rows = await connection.fetch(
+        """
+        DELETE FROM provider_pauses WHERE provider = $1 AND ($2::text IS NULL OR credential_hash = $2)
+        RETURNING provider
+        """,
+        provider,
+        credential_hash,
+    )
+    return len(rows)
+
+
+async def list_provider_pauses(connection: Connection) -> Sequence[ProviderPause]:
+    """Those that hold now."""
+    rows = await connection.fetch(
+        """
+        SELECT provider, credential_hash, until, reason, paused_at FROM provider_pauses
+        WHERE until IS NULL OR until > now() ORDER BY provider, credential_hash
+        """
+    )
+    return [ProviderPause(**dict(row)) for row in rows]

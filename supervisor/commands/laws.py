@@ -1,0 +1,92 @@
+"""``laws``: the status of every law."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from schema.rows import LawStatus
+from supervisor.commands.session import embedded_option, json_option, on_database, print_json, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actors.ports.database import Database
+    from schema.rows import LawEntry
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  regelrecht-supervisor laws list
+  regelrecht-supervisor laws list --status harvest_failed --json
+  regelrecht-supervisor laws show BWBR0018451
+"""
+)
+def command() -> None:
+    """List or show laws and their status."""
+
+
+@command.command(
+    "list",
+    epilog="""\b
+Example:
+  regelrecht-supervisor laws list --status harvested
+""",
+)
+@click.option("--status", type=click.Choice([status.value for status in LawStatus]), help="Only laws with this status.")
+@json_option
+@embedded_option
+def list_(status: str | None, as_json: bool, embedded: bool) -> None:
+    """List laws by id."""
+
+    async def work(database: Database) -> Sequence[LawEntry]:
+        from schema import laws
+
+        return await database.run(laws.list_laws, None if status is None else LawStatus(status))
+
+    found = on_database(work, embedded=embedded)
+    if as_json:
+        print_json([_document(law) for law in found])
+        return
+    if not found:
+        click.echo("no laws", err=True)
+        return
+    print_table(
+        ("ID", "STATUS", "NAME", "CHANGED"),
+        [(law.law_id, law.status.value, law.law_name or "", f"{law.updated_at:%Y-%m-%d %H:%M}") for law in found],
+    )
+
+
+@command.command(
+    epilog="""\b
+Example:
+  regelrecht-supervisor laws show wet_op_de_zorgtoeslag --json
+"""
+)
+@click.argument("law", metavar="LAW")
+@json_option
+@embedded_option
+def show(law: str, as_json: bool, embedded: bool) -> None:
+    """Show one law, by its id or the name of its folder in the corpus."""
+
+    async def work(database: Database) -> LawEntry:
+        from schema import laws
+
+        return await database.run(laws.find_law, law)
+
+    document = _document(on_database(work, embedded=embedded))
+    if as_json:
+        print_json(document)
+        return
+    for name, value in document.items():
+        if value not in (None, 0):
+            click.echo(f"{name:20} {value}")
+
+
+def _document(law: LawEntry) -> dict[str, Any]:
+    """The columns of the row, by name."""
+    import attrs
+
+    return attrs.asdict(law)

@@ -1,0 +1,113 @@
+"""What commands share: a database for the time of a command, quiet logs, and how results are printed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from actors.ports.database import Database, DatabaseSettings
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+embedded_option = click.option(
+    "--embedded", is_flag=True, help="Use the embedded PostgreSQL of this machine instead of DATABASE_URL."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def on_database(work: Callable[[Database], Awaitable[T]], *, embedded: bool, migrated: bool = True) -> T:
+    """Open the database, run ``work`` on it, close it. The schema is checked first, unless ``migrated`` is False.
+
+    SettingsFault, DatabaseUnavailable, InvalidInput when the schema is not there. An embedded server that is not
+    migrated is brought up to date, since it is ours alone.
+    """
+    import trio
+
+    from actors.ports.database import open_database
+
+    quiet_logs()
+
+    async def main(settings: DatabaseSettings, *, ours: bool) -> T:
+        async with open_database(settings) as database:
+            if migrated:
+                await _expect_schema(database, migrate=ours)
+            return await work(database)
+
+    with _database_settings(embedded) as (settings, ours):
+
+        async def run() -> T:
+            return await main(settings, ours=ours)
+
+        return trio.run(run)
+
+
+@contextmanager
+def _database_settings(flag: bool) -> Iterator[tuple[DatabaseSettings, bool]]:
+    """The database that is meant, and whether it is the embedded one, which runs at least as long as the block."""
+    from supervisor.settings import load_database
+    from supervisor.settings.ports import database_settings, embedded_settings
+
+    area, embedded = load_database(os.environ, embedded=flag)
+    if area.url is not None and not flag:
+        yield database_settings(area, area.url), False
+        return
+    from supervisor.embedded import embedded_server
+
+    with embedded_server(embedded_settings(embedded)) as server:
+        yield database_settings(area, server.url), True
+
+
+async def _expect_schema(database: Database, *, migrate: bool) -> None:
+    from protocols.failures import InvalidInput
+    from schema import migrate as migrations
+
+    missing = await database.run(migrations.missing)
+    if not missing:
+        return
+    if not migrate:
+        raise InvalidInput(
+            f"the database lacks {len(missing)} migrations of this version: run `regelrecht-supervisor migrate` first"
+        )
+    await database.direct(migrations.migrate)
+
+
+def quiet_logs() -> None:
+    """Logs of a command: warnings on stderr, unless SUPERVISOR_LOG asks for more. Results are on stdout alone."""
+    from attrs import evolve
+
+    from supervisor import logs
+    from supervisor.settings import areas, load_area, secrets_of
+
+    logging = load_area(areas.Logging, os.environ)
+    if not (os.environ.get("SUPERVISOR_LOG") or os.environ.get("RUST_LOG")):
+        logging = evolve(logging, level="warning")
+    secrets = secrets_of(load_area(areas.Database, os.environ), load_area(areas.Corpus, os.environ))
+    logs.configure(evolve(logging, format=logging.format or "plain"), secrets=secrets)
+
+
+def print_json(value: Any) -> None:
+    """``value`` as indented JSON on stdout; times in ISO 8601, ids as text."""
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Columns that fit the terminal; uncut where stdout is none, so that they can be searched."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="ellipsis", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))  # Text: what a law is called is no markup
+    Console(width=None if sys.stdout.isatty() else 1000, highlight=False).print(table)

@@ -1,0 +1,67 @@
+"""From areas of the environment to what the ports take. Ports know no environment; areas know no driver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from protocols.corpus import CorpusSettings, resolve_branch
+from supervisor.settings.areas import Corpus, Database, Embedded, Sources
+
+if TYPE_CHECKING:
+    from actors.ports.database.settings import DatabaseSettings
+    from actors.ports.fetchsettings import FetchSettings
+    from supervisor.embedded.settings import EmbeddedSettings
+
+
+def database_settings(area: Database, url: str) -> DatabaseSettings:
+    """``url`` is the database's, or that of the embedded server. InvalidInput when the connections do not suffice."""
+    from actors.ports.database.settings import DatabaseSettings
+
+    return DatabaseSettings(
+        url=url,
+        direct_url=area.direct_url if url == area.url else None,
+        max_connections=area.max_connections,
+        pooler="transaction" if area.pooler == "transaction" and url == area.url else "none",
+        statement_timeout_s=area.statement_timeout_s,
+    )
+
+
+def embedded_settings(area: Embedded) -> EmbeddedSettings:
+    """One server for each data folder: commands with the same ``XDG_DATA_HOME`` share it (D25)."""
+    from supervisor.embedded.settings import EmbeddedSettings, default_base
+
+    environ = {} if area.data_home is None else {"XDG_DATA_HOME": str(area.data_home)}
+    return EmbeddedSettings(base=default_base({"HOME": str(Path.home()), **environ}))
+
+
+def fetch_settings(area: Sources) -> FetchSettings:
+    """The four addresses; limits are the product's."""
+    from actors.ports.fetchsettings import FetchSettings
+    from supervisor.version import VERSION
+
+    return FetchSettings(
+        bwb_repository_url=area.bwb_repository_url,
+        bwb_sru_url=area.bwb_sru_url,
+        cvdr_repository_url=area.cvdr_repository_url,
+        cvdr_sru_url=area.cvdr_sru_url,
+        user_agent=f"regelrecht-supervisor/{VERSION}",
+    )
+
+
+def corpus_settings(area: Corpus) -> CorpusSettings | None:
+    """None when no repository is configured: then files go to ``regulation_repo_path``.
+
+    InvalidInput lists all faults in its detail ``faults``.
+    """
+    if area.repo_url is None:
+        return None
+    naming = {"HOSTNAME": area.hostname, "CORPUS_BRANCH": area.branch, "DEPLOYMENT_NAME": area.deployment_name}
+    return CorpusSettings(
+        repo_url=area.repo_url,
+        path=area.repo_path,
+        branch=resolve_branch({name: value for name, value in naming.items() if value is not None}),
+        author_name=area.author_name,
+        author_email=area.author_email,
+        token=area.git_token,
+    )
