@@ -1,25 +1,26 @@
 """THE picture: which actors exist, in which order they start, who restarts them, and the channels between them.
 
-             wake-ups                    claims (buffer 0)            one runner a job
-    Listener ---------> Claimer ---------------------------> JobSlots ----------------> actors/jobs/<type>
-        |                  | held, suspect                   |   |  |   finalising, released, confirm
-        |                  +-----------> Heartbeat <---------+   |  +----------> ProgressWriter (latest wins)
-        +-- cancel ---------------------------------------->-----+   alarm ----> the drain
+    Listener --wake--> Claimer --claims (handed over, no buffer)--> JobSlots --one runner a job--> actors/jobs/<type>
+       |                  | held, suspect                             ^  | finalising, released, confirm
+       |                  +-----------------> Heartbeat <-------------|--+ ---flush---> ProgressWriter
+       +-----------cancel---------------------------------------------+    (anyone) ---alarm---> the drain
 
 The heartbeat starts first and ends last, so that no claim is ever without beats (SD-03). Heartbeat and job slots are one
-group: when either dies, jobs are handed back and the supervisor goes (D17). Everything else is restarted.
+group: when either dies, the jobs are handed back and the supervisor goes (D17). Everything else is restarted.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Generic, TypeVar
 
 import trio
 from attrs import define, field, frozen
 
-from actors.claimer import Claimer, ClaimRule
-from actors.heartbeat import BeatRule, Heartbeat
+from actors.claimer import Claimer
+from actors.heartbeat import Heartbeat
 from actors.jobs.base import JobHandler
 from actors.jobslots import JobSlots
 from actors.listener import Listener
@@ -30,45 +31,34 @@ from actors.ports.meter import Meter
 from actors.ports.queue import QueuePort
 from actors.ports.slots import RoleSlots, SlotLedger
 from actors.progress import ProgressWriter
-from actors.reaper import Reaper, ReaperRule
-from actors.runner import JobRunner, RunRule
+from actors.reaper import Reaper
+from actors.runner import JobRunner
 from protocols.failures import JsonObject
-from protocols.messages import (
-    CancelJob,
-    ClaimedJob,
-    ClaimerMessage,
-    Escalation,
-    FlushProgress,
-    HeartbeatMessage,
-    Phase,
-)
+from protocols.messages import CancelJob, ClaimedJob, ClaimerMessage, Escalation, FlushProgress, HeartbeatMessage, Phase
 from schema.rows import JobType, Lease
 from supervisor.drain import Drain, Ends
-from supervisor.restart import Actor, Keeper, Policy, RestartRule
+from supervisor.restart import Actor, Keeper, Policy
+from supervisor.rules import Rules
+
+T = TypeVar("T")
 
 
-@frozen
-class Rules:
-    """The numbers of all actors; made from the settings in ``supervisor.app``."""
+@define
+class Inbox(Generic[T]):
+    """A channel that lives as long as the supervisor: actors come and go, what was sent to them stays."""
 
-    claim: ClaimRule
-    beat: BeatRule
-    reap: ReaperRule
-    run: RunRule
-    breaker_limit: int = 5
-    restart: RestartRule = field(factory=RestartRule)
+    size: float = math.inf
+    send: trio.MemorySendChannel[T] = field(init=False)
+    receive: trio.MemoryReceiveChannel[T] = field(init=False)
 
-
-def _inbox(size: float = math.inf) -> tuple[trio.MemorySendChannel[object], trio.MemoryReceiveChannel[object]]:
-    return trio.open_memory_channel[object](size)
+    def __attrs_post_init__(self) -> None:
+        self.send, self.receive = trio.open_memory_channel[T](self.size)
 
 
 @define
 class House:
-    """What the actors are made of: collaborators, and the channels, which live as long as the supervisor does.
-
-    Inboxes have no bound because their senders must never wait (a runner cleaning up, a claim in its first breath) and
-    each sender has at most a few messages under way. Claims are handed over, not buffered (QH-22).
+    """What actors are made of. Inboxes have no bound because their senders must never wait (a claim in its first breath,
+    a runner cleaning up) and each has a few messages under way at most; claims are handed over, not buffered (QH-22).
     """
 
     queue: QueuePort
@@ -78,14 +68,83 @@ class House:
     lifecycle: Lifecycle
     meter: Meter
     subscription: Subscription
-    extra: tuple[Row, ...] = ()
-    """Actors that only some supervisors have, such as the health server."""
-    heartbeat: Inbox[HeartbeatMessage] = field(init=False, factory=lambda: Inbox(math.inf))
-    claimer: Inbox[ClaimerMessage] = field(init=False, factory=lambda: Inbox(math.inf))
-    claims: Inbox[ClaimedJob] = field(init=False, factory=lambda: Inbox(0))
-    cancels: Inbox[CancelJob] = field(init=False, factory=lambda: Inbox(math.inf))
-    flushes: Inbox[FlushProgress] = field(init=False, factory=lambda: Inbox(math.inf))
-    alarms: Inbox[Escalation] = field(init=False, factory=lambda: Inbox(math.inf))
+    heartbeat: Inbox[HeartbeatMessage] = field(init=False, factory=Inbox)
+    claimer: Inbox[ClaimerMessage] = field(init=False, factory=Inbox)
+    claims: Inbox[ClaimedJob] = field(init=False, factory=partial(Inbox, 0))
+    cancels: Inbox[CancelJob] = field(init=False, factory=Inbox)
+    flushes: Inbox[FlushProgress] = field(init=False, factory=Inbox)
+    alarms: Inbox[Escalation] = field(init=False, factory=Inbox)
     board: LatestWins[Lease, JsonObject] = field(init=False, factory=LatestWins)
     slots: SlotLedger = field(init=False)
     jobs: JobSlots = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.slots = SlotLedger(self.roles)
+        self.jobs = JobSlots(
+            self.runner, self.slots, self.claims.receive, self.cancels.receive, self.claimer.send, self.alarms.send,
+            self.rules.breaker_limit,
+        )  # fmt: skip
+
+    def runner(self, claimed: ClaimedJob) -> JobRunner:
+        job_type = claimed.job.job_type
+        return JobRunner(
+            claimed, self.handlers[job_type], self.rules.claim.timeouts[job_type], self.queue, self.heartbeat.send,
+            self.board, self.flushes.send, self.alarms.send, self.lifecycle, self.rules.run, self.meter,
+        )  # fmt: skip
+
+
+@frozen
+class Row:
+    name: str
+    policy: Policy
+    make: Callable[[House], Actor]
+
+
+# fmt: off
+TREE: tuple[Row, ...] = (  # in the order they start; they end in the order of `Ends`, the rest together
+    Row("heartbeat", Policy.FATAL, lambda h: Heartbeat(h.queue, h.heartbeat.receive, h.rules.beat, h.meter)),
+    Row("reaper", Policy.PERMANENT, lambda h: Reaper(h.queue, h.rules.reap, h.meter)),
+    Row("progress", Policy.PERMANENT, lambda h: ProgressWriter(h.queue, h.board, h.flushes.receive, h.lifecycle)),
+    Row("jobs", Policy.FATAL, lambda h: h.jobs),
+    Row("listener", Policy.PERMANENT,
+        lambda h: Listener(h.subscription, h.claimer.send, h.cancels.send, lambda: h.jobs.leases, h.queue)),
+    Row("claimer", Policy.PERMANENT,
+        lambda h: Claimer(h.queue, h.slots, h.rules.claim, h.claimer.receive, h.heartbeat.send, h.claims.send,
+                          h.lifecycle, h.meter)),
+)
+# fmt: on
+
+
+@define
+class Tree:
+    """The actors of ``rows``, kept as their policies say, until the drain has ended them."""
+
+    house: House
+    drain: Drain
+    rows: tuple[Row, ...] = TREE
+    keepers: dict[str, Keeper] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        house = self.house
+        self.keepers = {
+            row.name: Keeper(
+                row.name, row.policy, partial(row.make, house), house.alarms.send, house.lifecycle, house.rules.restart, house.meter
+            )
+            for row in self.rows
+        }  # fmt: skip
+
+    async def run(self) -> None:
+        """Start all in order, then wait for the drain. An actor that cannot start ends the start with its error."""
+        done = {name: keeper.done for name, keeper in self.keepers.items()}
+        ends = Ends(done["claimer"], self.house.claims.send.close, done["jobs"], done["progress"])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._hear_alarms)
+            for name, keeper in self.keepers.items():
+                await nursery.start(keeper.run, name=name)
+            self.house.lifecycle.advance(Phase.RUNNING)
+            await self.drain.conduct(ends)
+            nursery.cancel_scope.cancel(reason="closing")
+
+    async def _hear_alarms(self) -> None:
+        async for alarm in self.house.alarms.receive:
+            self.drain.on_escalation(alarm)

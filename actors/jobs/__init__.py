@@ -30,7 +30,7 @@ ROLES: Mapping[str, tuple[JobType, ...]] = {
 }
 """The roles of the product, with the job types they serve once those are implemented (``queue.md`` 2.3)."""
 
-TABLE: Mapping[JobType, str] = {}
+TABLE: Mapping[JobType, str] = {JobType.HARVEST: "actors.jobs.harvest:open_harvest"}
 """Which job types are implemented, and where: ``module:factory``."""
 
 
@@ -67,6 +67,11 @@ class Service:
     @property
     def job_types(self) -> tuple[JobType, ...]:
         return tuple(self.factories)
+
+    @property
+    def slots(self) -> int:
+        """What the factory says of itself; roles of the product have a setting instead."""
+        return max(int(getattr(factory, "slots", 1)) for factory in self.factories.values())
 
 
 def services(roles: Iterable[str]) -> tuple[Service, ...]:

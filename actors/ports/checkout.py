@@ -33,6 +33,8 @@ _log = structlog.get_logger(__name__)
 _LOCKS = ("index", "HEAD", "config", "packed-refs", "shallow", "FETCH_HEAD", "ORIG_HEAD", "objects/info/commit-graph")
 _UNFINISHED = ("rebase-merge", "rebase-apply", "sequencer", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 
+_HALF_WRITTEN = ("objects/pack/tmp_*", "objects/pack/.tmp-*", "fast_import_crash_*")
+
 
 @frozen
 class Tip:
@@ -103,6 +105,9 @@ class Checkout:
             if path.is_file() or path.is_symlink():
                 path.unlink(missing_ok=True)
                 _log.warning("corpus_stale_lock_removed", path=str(path))
+        for pattern in _HALF_WRITTEN:  # on a disk that was full they would keep it so
+            for path in self._git_dir.glob(pattern):
+                path.unlink(missing_ok=True)
         for path in (self._git_dir / name for name in _UNFINISHED):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path, ignore_errors=True)

@@ -71,7 +71,7 @@ _CONFIG: Mapping[str, str] = {
 }
 
 # Lines that git itself writes, in the C locale. What the other side says begins with "remote:" and decides nothing.
-_DISK_FULL = ("No space left on device", "Disk quota exceeded")
+_DISK_FULL = ("No space left on device", "Out of diskspace", "Disk quota exceeded")
 _NO_PROCESS = ("cannot fork", "unable to fork", "Cannot allocate memory", "Resource temporarily unavailable")
 _DENIED = ("Authentication failed for", "could not read Username", "could not read Password", "returned error: 403")
 

@@ -111,6 +111,9 @@ class PgQueue:
     async def cancel_requests(self, leases: Collection[Lease]) -> frozenset[Lease]:
         return frozenset(await self.database.run(beats.cancel_requests, leases)) if leases else frozenset()
 
+    async def cancel_requests(self, leases: Collection[Lease]) -> frozenset[Lease]:
+        return frozenset(await self.database.run(beats.cancel_requests, leases)) if leases else frozenset()
+
     async def reap(self, rule: ReapRule) -> ReapedJob | None:
         for job_id in await self.database.run(orphans, rule):
             reaped = await self._reap_one(job_id, rule)

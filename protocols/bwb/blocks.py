@@ -49,13 +49,16 @@ def container(
     ``inside`` says that ``element`` is a paragraph itself, so that what has no rule belongs to its sentence.
     """
     parts = [element.text or ""]
+    flowing: bool | None = True if inside else None
     for child in element:
         tag = child.tag
         if child is not but and tag not in METADATA:
+            if flowing is None and tag not in _KNOWN:
+                flowing = _has_words(element)
             if tag in _PARAGRAPHS and not len(child):
                 _flush(parts, blocks)
                 _append(blocks, (child.text or "").strip())
-            elif tag in _RULES or not (tag in INLINE or inside or _has_words(element)):
+            elif tag in _RULES or not (flowing or tag in INLINE):
                 _flush(parts, blocks)
                 yield _one(entry, child, blocks)
             else:
@@ -245,3 +248,4 @@ _RULES: Final[dict[str, Block]] = {
     "plaatje": container,
     "bijschrift": _line,
 }
+_KNOWN: Final = frozenset(_RULES) | INLINE

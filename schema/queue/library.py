@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import socket
 from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID, uuid4
@@ -47,7 +46,7 @@ async def claim_job(
     after each ``beat``: without beats it is reaped and given to somebody else.
     """
     token = UUID(int=_MARK | (uuid4().int & ((1 << 96) - 1)))
-    holder = f"library:{socket.gethostname()}:{os.getpid()}"
+    holder = f"library:{os.uname().nodename}:{os.getpid()}"
     for wanted in await _types_by_best(connection) if job_type is None else [job_type]:
         request = ClaimRequest(token, holder, (Want((wanted,), 1),), BudgetRule(), count_budget=claude_blocked)
         answer = await claim(connection, request)

@@ -22,10 +22,11 @@ Examples:
   regelrecht-supervisor laws list
   regelrecht-supervisor laws list --status harvest_failed --json
   regelrecht-supervisor laws show BWBR0018451
+  regelrecht-supervisor laws reset BWBR0018451
 """
 )
 def command() -> None:
-    """List or show laws and their status."""
+    """List or show laws and their status, or reset one that failed too often."""
 
 
 @command.command(
@@ -83,6 +84,28 @@ def show(law: str, as_json: bool, embedded: bool) -> None:
     for name, value in document.items():
         if value not in (None, 0):
             click.echo(f"{name:20} {value}")
+
+
+@command.command(
+    epilog="""\b
+Example:
+  regelrecht-supervisor laws reset BWBR0018451
+"""
+)
+@click.argument("law", metavar="LAW")
+@embedded_option
+def reset(law: str, embedded: bool) -> None:
+    """Let a law be tried again that failed so often that nothing is queued for it any more."""
+
+    async def work(database: Database) -> list[str]:
+        from schema import laws
+
+        law_id = (await database.run(laws.find_law, law)).law_id
+        kinds = [kind for kind in laws.FailKind if await database.transact(laws.reset_exhausted, law_id, kind)]
+        return [kind.value for kind in kinds]
+
+    done = on_database(work, embedded=embedded)
+    click.echo(f"{law}: {' and '.join(done)} may be asked for again" if done else f"{law} is not exhausted")
 
 
 def _document(law: LawEntry) -> dict[str, Any]:

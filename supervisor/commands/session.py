@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
+SESSION = "regelrecht-supervisor command"
+"""What the database server calls our sessions: not the name that says that somebody runs jobs."""
+
 embedded_option = click.option(
     "--embedded", is_flag=True, help="Use the embedded PostgreSQL of this machine instead of DATABASE_URL."
 )
@@ -56,12 +59,12 @@ def _database_settings(flag: bool) -> Iterator[tuple[DatabaseSettings, bool]]:
 
     area, embedded = load_database(os.environ, embedded=flag)
     if area.url is not None and not flag:
-        yield database_settings(area, area.url), False
+        yield database_settings(area, area.url, session=SESSION), False
         return
     from supervisor.embedded import embedded_server
 
     with embedded_server(embedded_settings(embedded)) as server:
-        yield database_settings(area, server.url), True
+        yield database_settings(area, server.url, session=SESSION), True
 
 
 async def _expect_schema(database: Database, *, migrate: bool) -> None:

@@ -20,7 +20,8 @@ _POLL_S = 0.002
 _STOP_LIMIT_S = 10.0
 _READY_LINE = 7
 
-_TEST_ONLY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+_NOT_DURABLE = {"fsync": "off", "full_page_writes": "off"}
+"""Commits still survive the death of the server, only not that of the machine."""
 
 
 def start(
@@ -42,7 +43,7 @@ def start(
         "ident_file": str(cluster.ident),
         "timezone": "UTC",
         "log_timezone": "UTC",
-        **({} if durable else _TEST_ONLY),
+        **({} if durable else _NOT_DURABLE),
         **(options or {}),
     }
     command: list[str | Path] = [binaries.postgres, "-D", cluster.data]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from protocols.corpus import CorpusSettings, resolve_branch
+from schema.queue.presence import SUPERVISOR_SESSION
 from supervisor.settings.areas import Corpus, Database, Embedded, Sources
 
 if TYPE_CHECKING:
@@ -14,8 +15,11 @@ if TYPE_CHECKING:
     from supervisor.embedded.settings import EmbeddedSettings
 
 
-def database_settings(area: Database, url: str) -> DatabaseSettings:
-    """``url`` is the database's, or that of the embedded server. InvalidInput when the connections do not suffice."""
+def database_settings(area: Database, url: str, *, session: str = SUPERVISOR_SESSION) -> DatabaseSettings:
+    """``url`` is the database's, or that of the embedded server; ``session`` what the server calls our sessions.
+
+    InvalidInput when the connections do not suffice.
+    """
     from actors.ports.database.settings import DatabaseSettings
 
     return DatabaseSettings(
@@ -23,6 +27,7 @@ def database_settings(area: Database, url: str) -> DatabaseSettings:
         direct_url=area.direct_url if url == area.url else None,
         max_connections=area.max_connections,
         pooler="transaction" if area.pooler == "transaction" and url == area.url else "none",
+        application_name=session,
         statement_timeout_s=area.statement_timeout_s,
     )
 

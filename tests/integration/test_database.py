@@ -162,8 +162,8 @@ async def test_a_deadlocked_unit_runs_again_and_both_get_through(db: Database) -
 
     async def change_both(connection: Connection, first: int, second: int, *, runs: list[int]) -> None:
         runs.append(first)
-        await connection.execute("SELECT pg_advisory_xact_lock_shared($1)", first)
         await connection.execute("UPDATE ledger SET note = 'x' WHERE id = $1", first)
+        await connection.execute("SELECT pg_advisory_xact_lock_shared($1)", first)
         while runs.count(first) == 1 and runs.count(second) < 2:
             # the other has its first row too: now both want the second
             if await connection.fetchval("SELECT count(*) = 2 FROM pg_locks WHERE locktype = 'advisory' AND granted"):

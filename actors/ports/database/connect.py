@@ -34,14 +34,23 @@ _TROUBLE = (
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.TransactionTimeoutError,
     asyncpg.PostgresSystemError,
+    asyncpg.InternalClientError,
     OSError,  # and TimeoutError, the driver's word for a deadline
 )
 """The server, the network or their limits, not what the unit asked for."""
 
 
 def is_trouble(error: BaseException, connection: RawConnection) -> bool:
-    """Whether ``error`` is one of the connection or the server. A closed connection explains whatever was raised on it."""
-    return isinstance(error, _TROUBLE) or (isinstance(error, asyncpg.InterfaceError) and connection.is_closed())
+    """Whether ``error`` is one of the connection or the server.
+
+    A closed connection explains whatever was raised on it. An internal error of the driver is what a unit meets that
+    comes in the instant in which an idle connection hears that the server shuts down.
+    """
+    if isinstance(error, RETRYABLE):
+        return False
+    if isinstance(error, asyncpg.InterfaceError):
+        return connection.is_closed()
+    return isinstance(error, _TROUBLE)
 
 
 def in_words(error: BaseException) -> str:
@@ -73,7 +82,7 @@ async def connect(settings: DatabaseSettings, *, direct: bool = False, **driver:
     DatabaseUnavailable when there is none to be had now; InvalidInput when the address or the server will never do.
     """
     url = (settings.direct_url or settings.url) if direct else settings.url
-    session = {"application_name": "regelrecht-supervisor"}
+    session = {"application_name": settings.application_name}
     if not direct and not settings.through_pooler:
         session |= settings.session
     try:

@@ -143,7 +143,7 @@ class Engine:
         return result
 
     async def _roll_back(self, connection: RawConnection, transaction: Any, error: BaseException) -> None:
-        if isinstance(error, OSError):  # a deadline: nothing polite will be heard on this connection
+        if isinstance(error, OSError | asyncpg.InternalClientError):  # nothing polite will be heard on this connection
             self._terminate(connection)
             return
         try:

@@ -19,6 +19,8 @@ class DatabaseSettings:
     max_connections: int = 5
     """All of this process: one for beats, one to LISTEN (not through a pooler), the rest a pool."""
     pooler: Literal["none", "transaction"] = "none"
+    application_name: str = "regelrecht-supervisor"
+    """What the server calls our sessions, in its list of them."""
     statement_timeout_s: float = 10
     """The client gives up after this and throws the connection away; the server stops the statement a little earlier."""
     idle_in_transaction_timeout_s: float = 15

@@ -1,0 +1,116 @@
+"""One harvest: claim to completion, step by step."""
+
+from __future__ import annotations
+
+from datetime import date
+from functools import partial
+from pathlib import Path
+
+import structlog
+import trio
+from attrs import evolve, field, frozen
+
+from actors.jobs.base import Completion, Work
+from actors.jobs.harvest.compare import JOB_TRAILER, former_path, refuse_foreign_path, what_changed
+from actors.jobs.harvest.produce import Product, produce_bwb
+from actors.ports.fetchsettings import FetchSettings
+from actors.ports.lawsource import LawRepository
+from protocols.bwb.errors import ConversionError
+from protocols.bwb.toestand import Style
+from protocols.corpus import CorpusPort, CorpusSettings, FileChange, Publication
+from protocols.payloads import Change, HarvestPayload, HarvestResult, read_harvest_payload, to_document
+from schema import harvest
+from schema.connection import Connection
+from schema.harvest import HarvestRules
+from schema.rows import Job, JobType
+
+MEBIBYTE = 1024 * 1024
+FRESH_TIP_S = 30.0
+"""How old the known state of the branch may be at the start of a harvest: waiting harvests share a fetch."""
+
+_log = structlog.get_logger(__name__)
+
+
+@frozen
+class HarvestSettings:
+    """``corpus`` None: files go to ``folder`` and nothing is committed. ``output_base`` is where laws start inside."""
+
+    fetch: FetchSettings
+    corpus: CorpusSettings | None
+    folder: Path
+    output_base: str = "regulation/nl"
+    style: Style = Style.FULL
+    rules: HarvestRules = field(factory=HarvestRules)
+
+
+@frozen
+class Harvest:
+    """The handler. One for all harvests of a supervisor; it keeps no state between them."""
+
+    settings: HarvestSettings
+    repository: LawRepository
+    corpus: CorpusPort
+    job_type: JobType = JobType.HARVEST
+
+    async def run(self, work: Work) -> Completion:
+        """Fetch, convert, compare, publish. NotHarvestable, ConversionError, DownloadFailed and the corpus' own failures
+        come out as they are; the table of verdicts says what they mean."""
+        payload = read_harvest_payload(work.job.payload, work.job.law_id)
+        work.started()
+        await work.write(harvest.begin)
+        base = await self.corpus.tip(max_age_s=FRESH_TIP_S)
+        work.report({"phase": "download", "step": 1, "total_steps": 3})
+        product = await self._produce(work, payload)
+        work.report({"phase": "publish", "step": 3, "total_steps": 3, "articles_total": len(product.law.articles)})
+        await refuse_foreign_path(self.corpus, product, base)
+        change = await what_changed(work, self.corpus, product, base)
+        moved_from = await former_path(self.corpus, product, base)
+        await self._publish(work, product, base, moved_from)
+        return self._completion(payload, product, change, moved_from)
+
+    async def _produce(self, work: Work, payload: HarvestPayload) -> Product:
+        day = None if payload.date is None else date.fromisoformat(payload.date)
+        max_bytes = None if payload.max_size_mb is None else payload.max_size_mb * MEBIBYTE
+        documents = await self.repository.fetch_bwb(payload.law_id, day, max_bytes=max_bytes)
+        work.report({"phase": "convert", "step": 2, "total_steps": 3})
+        make = partial(produce_bwb, documents, style=self.settings.style, base=self.settings.output_base)
+        try:
+            return await trio.to_thread.run_sync(make)
+        except ConversionError:
+            await self.repository.forget(documents.sources)
+            raise
+
+    async def _publish(self, work: Work, product: Product, base: str | None, moved_from: str | None) -> None:
+        """One commit. Unchanged content makes none; an earlier attempt's push is found and not repeated (D39)."""
+        publication = Publication(
+            content=(
+                FileChange(product.path, product.content),
+                *(() if moved_from is None else (FileChange(moved_from, None),)),
+            ),
+            bookkeeping=(FileChange(product.status_path, product.status),),
+            subject=f"harvest: {product.law.title} ({product.law.slug})",
+            trailers=((JOB_TRAILER, str(work.job.id)), ("Attempt", str(work.job.attempts))),
+            base=base,
+        )
+        # Our turn may come after another's: each is bounded by the push limit, and the fence bounds the whole (D6).
+        limit_s = 2 * self.settings.corpus.push_limit_s if self.settings.corpus else 60.0
+        async with work.effect("publishing", limit_s=limit_s):
+            await self.corpus.publish(publication, confirm=work.confirm)
+
+    def _completion(
+        self, payload: HarvestPayload, product: Product, change: Change, moved_from: str | None
+    ) -> Completion:
+        result = evolve(product.result, change=change, changed=change is not Change.NONE)
+        if product.loss.get("lost_characters"):
+            _log.warning("text lost in conversion", law_id=product.law.law_id, **product.loss)
+
+        async def settle(connection: Connection, job: Job) -> None:
+            await harvest.settle(
+                connection, job, payload=payload, result=result, rules=self.settings.rules, moved_from=moved_from
+            )
+
+        return Completion(_document(result, product), settle)
+
+
+def _document(result: HarvestResult, product: Product) -> dict[str, object]:
+    return {**to_document(result), "loss": product.loss}

@@ -1,0 +1,68 @@
+"""``harvest``: ask for a law, and wait for it if wanted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from supervisor.commands.jobs import document_of
+from supervisor.commands.session import embedded_option, json_option, on_database, print_json
+
+if TYPE_CHECKING:
+    from actors.ports.database import Database
+    from schema.rows import Job
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  regelrecht-supervisor harvest BWBR0018451
+  regelrecht-supervisor harvest BWBR0018451 --date 2025-01-01 --wait
+  regelrecht-supervisor harvest BWBR0018451 --embedded --run --no-follow
+"""
+)
+@click.argument("law_id", metavar="ID")
+@click.option("--date", "day", metavar="YYYY-MM-DD", help="The text that applied on this day; without it today's.")
+@click.option("--priority", type=click.IntRange(0, 100), default=50, show_default=True, help="Higher goes first.")
+@click.option("--wait", is_flag=True, help="Wait until the job has ended; the exit code says how.")
+@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Wait no longer than this.")
+@click.option("--run", "run_it", is_flag=True, help="Do it here, without a supervisor; implies --wait.")
+@click.option("--no-follow", is_flag=True, help="Do not queue the laws that it refers to.")
+@click.option("--max-depth", type=click.IntRange(0), metavar="N", help="Follow references N steps and no further.")
+@json_option
+@embedded_option
+@click.pass_context
+def command(
+    context: click.Context,
+    law_id: str,
+    day: str | None,
+    priority: int,
+    wait: bool,
+    timeout: float | None,
+    run_it: bool,
+    no_follow: bool,
+    max_depth: int | None,
+    as_json: bool,
+    embedded: bool,
+) -> None:
+    """Ask for a law to be harvested.
+
+    When the law waits already, its job is made due and gets the higher priority of the two. Without --wait this returns
+    at once; a supervisor does the work.
+    """
+    from schema.requests import HarvestRequest
+    from supervisor.commands.waiting import Waiting
+
+    request = HarvestRequest(law_id, priority=priority, date=day, max_depth=max_depth, no_follow=no_follow)
+    waiting = Waiting(request, quiet=as_json, timeout_s=timeout)
+
+    async def work(database: Database) -> Job:
+        if wait or run_it:
+            return await waiting.until_ended(database)
+        return await waiting.ask(database)
+
+    job = on_database(work, embedded=embedded)
+    if as_json:
+        print_json(document_of(job))
+    context.exit(waiting.exit_code)

@@ -1,0 +1,98 @@
+"""From settings to the numbers that each actor lives by."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from attrs import field, frozen
+
+from actors.claimer import ClaimRule
+from actors.heartbeat import BeatRule
+from actors.jobs import Service
+from actors.ports.queue import BudgetRule, ReapRule
+from actors.ports.slots import RoleSlots
+from actors.reaper import ReaperRule
+from actors.runner import RunRule, fence_of
+from schema.rows import JobType
+from supervisor.drain import DrainRule
+from supervisor.restart import RestartRule
+from supervisor.settings import Settings
+
+GRACE_S = 600.0
+"""How long past its limit a job is still beaten (D17)."""
+_ANSWER_SLACK_S = 2.0
+"""The client waits this much longer than the database's own limit of a statement, so that the database speaks first."""
+
+
+@frozen
+class Rules:
+    """The numbers of all actors."""
+
+    claim: ClaimRule
+    beat: BeatRule
+    reap: ReaperRule
+    run: RunRule
+    breaker_limit: int = 5
+    restart: RestartRule = field(factory=RestartRule)
+
+
+def rules_of(settings: Settings, services: Iterable[Service]) -> Rules:
+    """``settings`` were checked; nothing is refused here."""
+    worker, enrich = settings.worker, settings.enrich
+    statement_s = settings.database.statement_timeout_s
+    return Rules(
+        claim=ClaimRule(
+            holder=holder(),
+            timeouts={job_type: job_timeout_s(settings, job_type) for one in services for job_type in one.job_types},
+            poll_s=worker.poll_interval_s,
+            max_poll_s=worker.max_poll_interval_s,
+            answer_limit_s=statement_s + _ANSWER_SLACK_S,
+            suspect_s=2 * statement_s + _ANSWER_SLACK_S,
+            grace_s=GRACE_S,
+            budget=BudgetRule(
+                hourly_limit=enrich.hourly_limit,
+                night_multiplier=enrich.night_multiplier,
+                includes_convert=enrich.budget_includes_convert,
+                default_provider=enrich.default_provider,
+            ),
+        ),
+        beat=BeatRule(worker.heartbeat_interval_s, min(statement_s, worker.heartbeat_interval_s)),
+        reap=ReaperRule(
+            interval_s=worker.reap_interval_s,
+            reconnect_wait_s=2 * worker.heartbeat_interval_s,
+            reap=ReapRule(worker.orphan_timeout_s, worker.foreign_orphan_s),
+        ),
+        run=RunRule(
+            fence_s=fence_of(worker.orphan_timeout_s),
+            grace_s=GRACE_S,
+            write_limit_s=statement_s + _ANSWER_SLACK_S,
+        ),
+        breaker_limit=worker.max_resource_failures,
+    )
+
+
+def job_timeout_s(settings: Settings, job_type: JobType) -> float:
+    """The limit of the job type where one is set, else that of all (D20)."""
+    own: Mapping[JobType, float | None] = {
+        JobType.HARVEST: settings.worker.harvest_job_timeout_s,
+        JobType.TRAJECT_HARVEST: settings.worker.harvest_job_timeout_s,
+        JobType.ENRICH: settings.worker.enrich_job_timeout_s,
+    }
+    return own.get(job_type) or settings.worker.job_timeout_s
+
+
+def slots_of(settings: Settings, services: Iterable[Service]) -> tuple[RoleSlots, ...]:
+    """How many jobs each role may hold: its setting, or what a job type from outside says of itself."""
+    configured = {"harvest": settings.roles.harvest_concurrency, "enrich": settings.roles.enrich_concurrency}
+    return tuple(RoleSlots(one.role, one.job_types, configured.get(one.role) or one.slots) for one in services)
+
+
+def drain_rule(settings: Settings) -> DrainRule:
+    """D12; all but the first bound is fixed."""
+    return DrainRule(drain_s=settings.drain.drain_s)
+
+
+def holder() -> str:
+    """Who holds a claim, for people."""
+    return f"{os.uname().nodename}:{os.getpid()}"
