@@ -70,6 +70,12 @@ class JobSlots:
         return tuple(runner.claimed.lease for runner in self._runners.values())
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Which jobs these are, in words. Unlike the views it may be read from any thread."""
+        jobs = [runner.claimed.job for runner in tuple(self._runners.values())]
+        return tuple(f"{job.job_type.value} job {job.id} ({job.law_id})" for job in jobs)
+
+    @property
     def running(self) -> tuple[RunningJob, ...]:
         """The jobs that hold a slot now, oldest first."""
         return tuple(runner.view for runner in self._runners.values())

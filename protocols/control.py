@@ -6,6 +6,7 @@ database before it is done.
 
 from __future__ import annotations
 
+import json
 from typing import Final
 from uuid import UUID
 
@@ -30,18 +31,19 @@ ControlMessage = CancelHint | PausesChanged
 
 
 def render(message: ControlMessage) -> str:
-    """The payload to send."""
-    return f"cancel {message.job_id}" if isinstance(message, CancelHint) else "pauses"
+    """The payload to send: one small JSON object."""
+    body = {"cancel": str(message.job_id)} if isinstance(message, CancelHint) else {"pauses": "changed"}
+    return json.dumps(body, separators=(",", ":"))
 
 
 def parse(payload: str) -> ControlMessage | None:
     """None for what this version does not know."""
-    if payload == "pauses":
-        return PausesChanged()
-    word, _, rest = payload.partition(" ")
-    if word != "cancel":
-        return None
     try:
-        return CancelHint(UUID(rest))
+        match json.loads(payload):
+            case {"cancel": str(job_id)}:
+                return CancelHint(UUID(job_id))
+            case {"pauses": _}:
+                return PausesChanged()
     except ValueError:
-        return None
+        pass
+    return None

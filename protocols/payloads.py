@@ -150,14 +150,20 @@ def _strict(value: Any, cls: type[Any]) -> Any:
     return value
 
 
+def _texts(value: Any, _: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"expected a list of texts, not {type(value).__name__}")
+    return tuple(_strict(item, str) for item in value)
+
+
 def _converter() -> Converter:
-    converter = Converter()
+    converter = Converter(unstruct_collection_overrides={tuple: list})
     for cls in (str, int, bool):
         converter.register_structure_hook(cls, _strict)
+    converter.register_structure_hook_func(lambda cls: cls == tuple[str, ...], _texts)
     converter.register_unstructure_hook(
         HarvestPayload, make_dict_unstructure_fn(HarvestPayload, converter, _cattrs_omit_if_default=True)
     )
-    converter.register_unstructure_hook(tuple[str, ...], list)
     return converter
 
 

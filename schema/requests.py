@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from typing import Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from attrs import evolve, field, frozen
 
+from protocols import control
 from protocols.failures import InvalidInput, JobCancelled, LawEnd, Transient
 from protocols.law_ids import InvalidDate, InvalidLawId, law_source, parse_date
 from protocols.payloads import HarvestPayload, to_document
@@ -23,7 +23,6 @@ from schema.queue.endings import WAKE
 from schema.records import JOB_COLUMNS, job_of
 from schema.rows import ACTIVE_STATUSES, Job, JobRequest, JobStatus, JobType, LawStatus
 
-CONTROL_CHANNEL: Final = "regelrecht_control"
 _TRIES: Final = 3
 _NOT_QUEUED: Final = (LawStatus.HARVESTING, LawStatus.ENRICHING, LawStatus.HARVEST_EXHAUSTED)
 """A request does not turn these into ``queued`` (``queue.md`` 2.10)."""
@@ -114,9 +113,8 @@ async def cancel(connection: Connection, job_id: UUID, rules: AftercareRules | N
         row = await connection.fetchrow(
             f"UPDATE jobs SET cancel_requested_at = now() WHERE id = $1 RETURNING {JOB_COLUMNS}", job_id
         )
-        await connection.execute(
-            "SELECT pg_notify($1, $2)", CONTROL_CHANNEL, json.dumps({"cancel": str(job_id)}, separators=(",", ":"))
-        )
+        hint = control.render(control.CancelHint(job_id))
+        await connection.execute("SELECT pg_notify($1, $2)", control.CHANNEL, hint)
         assert row is not None
         return job_of(row)
     failure = JobCancelled("cancelled on request")

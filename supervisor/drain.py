@@ -60,6 +60,10 @@ class Drain:
         if not self.begin(name):
             self.hurry(name)
 
+    def bound_s(self, signals: int) -> float:
+        """How long the process may live after this many signals."""
+        return self.rule.after_drain_s + (self.rule.drain_s if signals < 2 else 0)
+
     def on_escalation(self, alarm: Escalation) -> None:
         """An actor asks for the end: the exit code says so, however orderly the rest goes."""
         _log.error("escalation", actor=alarm.actor, why=alarm.why)

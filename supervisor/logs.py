@@ -106,7 +106,8 @@ def _renderers(kind: str, *, colours: bool) -> list[Processor]:
 
 
 def _wants_colours(out: TextIO) -> bool:
-    return out.isatty() and not os.environ.get("NO_COLOR")
+    """A terminal, or a pipe to one that says so."""
+    return (out.isatty() or bool(os.environ.get("FORCE_COLOR"))) and not os.environ.get("NO_COLOR")
 
 
 def _foreign_level(level: str) -> int:

@@ -2,7 +2,7 @@
 
 Commits are made by ``git fast-import`` on top of the fetched tip, without index, working tree or HEAD (D39). So none of
 what a killed process leaves there (a stale lock, a half-done rebase, a detached HEAD, edits) can get into a commit or
-keep one from being made. The working tree is only a view: it is set to the tip after each turn.
+keep one from being made. The working tree is only a view: it is set to the tip when nobody waits.
 
 All methods of :class:`Checkout` but ``locked`` are called with the lock held.
 """

@@ -236,7 +236,7 @@ class GitCorpus:
 
     async def _leave_tidy(self) -> None:
         self._turns += 1
-        if self._tip is not None:
+        if self._tip is not None and not self._queue.waiting:  # else the next turn shows its own
             await self.checkout.show(self._tip)
         if self._turns % TIDY_EVERY == 0:
             await self.checkout.tidy()

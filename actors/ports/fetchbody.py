@@ -48,7 +48,7 @@ async def read_body(response: httpx.Response, *, limit_bytes: int, max_expansion
     except (httpx.ReadError, httpx.RemoteProtocolError) as error:
         raise DownloadTruncated(f"{url}: the body was cut off ({error})", url=url) from error
     finally:
-        await _let_go(response, raw)
+        await _let_go(response, raw)  # noqa: ASYNC102 - it shields itself, within its limit
     _check_size(body.tell(), received, limit_bytes, max_expansion, url)
     return body.getvalue()
 

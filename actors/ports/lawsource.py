@@ -1,7 +1,4 @@
-"""From a law id to its documents: what to fetch, in which order, and what a missing file means (``harvester.md`` 16).
-
-Parsing runs in worker threads: metadata files have megabytes, and the loop must not stand still for 50 ms.
-"""
+"""From a law id to its documents: what to fetch, in which order, and what a missing file means (``harvester.md`` 16)."""
 
 from __future__ import annotations
 
@@ -9,52 +6,27 @@ import hashlib
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime
 from functools import partial
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final
 from zoneinfo import ZoneInfo
 
 import trio
 from attrs import define, field, frozen
 
+from actors.ports.cvdrsource import CvdrDocuments, fetch_cvdr, search_cvdr
 from actors.ports.fetch import Fetched, Fetcher, Purpose
-from protocols.bwb import search as bwb_search
+from actors.ports.lawfiles import LawUnknown, SourceFile, check_request, get_text, parsed_file, source_of
+from actors.ports.lawsearch import SearchAnswer, search_works
 from protocols.bwb.errors import ConversionError
 from protocols.bwb.manifest import Choice, Expression, Manifest, choose, parse_manifest
-from protocols.bwb.search import BwbHit
+from protocols.bwb.search import BwbHit, page_url, parse_hits, query_of
 from protocols.bwb.urls import manifest_url, toestand_url, wti_url
 from protocols.bwb.wti import Wti, parse_wti
 from protocols.bwb.xml import parse_xml
-from protocols.downloads import DownloadFailed, DownloadTruncated, NotServed, RedirectLoop
-from protocols.failures import InvalidInput, Permanent
-from protocols.law_ids import InvalidLawId, parse_bwb_id
+from protocols.cvdr.search import CvdrHit
+from protocols.downloads import DownloadTruncated, NotServed
+from protocols.law_ids import parse_bwb_id
 
 AMSTERDAM: Final = ZoneInfo("Europe/Amsterdam")
-_MAX_SEARCH_PAGES: Final = 10
-
-Hit = TypeVar("Hit")
-HitOut = TypeVar("HitOut", covariant=True)
-Parsed = TypeVar("Parsed")
-
-
-class LawUnknown(Permanent):
-    """The repository has no manifest of this id (404 or 410): no such law, so a retry cannot help (D35)."""
-
-    kind = "law_unknown"
-
-
-class TextNotServed(DownloadFailed):
-    """The manifest names a text that the repository does not hand out; it may be about to be replaced (BW-03)."""
-
-    kind = "text_not_served"
-
-
-@frozen
-class SourceFile:
-    """One file that a law was made from; ``sha256`` is of the unpacked bytes, ``from_cache`` means unchanged (304)."""
-
-    url: str
-    sha256: str
-    size_bytes: int
-    from_cache: bool
 
 
 @frozen
@@ -77,18 +49,6 @@ class BwbDocuments:
     def valid_from(self) -> date:
         """The resolved date: first day of the text."""
         return self.choice.valid_from
-
-
-@frozen
-class SearchAnswer(Generic[Hit]):
-    """Works, one hit each, in the order of the service.
-
-    ``total_records`` counts consolidated texts, not works. ``next_start`` is where to go on, ``None`` at the end.
-    """
-
-    hits: tuple[Hit, ...]
-    total_records: int = 0
-    next_start: int | None = None
 
 
 def day_in_amsterdam(instant: datetime) -> date:
@@ -130,26 +90,26 @@ class LawRepository:
             wti=wti,
             toestand=text_file.content,
             warnings=(*choice.warnings, *doubts),
-            sources=tuple(_source(file) for file in (manifest_file, wti_file, text_file)),
+            sources=tuple(source_of(file) for file in (manifest_file, wti_file, text_file)),
         )
 
     async def bwb_manifest(self, bwb_id: str) -> tuple[Fetched, Manifest]:
         """The manifest of a law, as it is and as read; ``LawUnknown`` where there is none."""
         url = manifest_url(self.fetcher.settings.bwb_repository_url, bwb_id)
         file = await self._manifest_file(url, bwb_id)
-        return file, await self._parsed(file, partial(parse_manifest, bwb_id=bwb_id))
+        return file, await parsed_file(self.fetcher, file, partial(parse_manifest, bwb_id=bwb_id))
 
     async def bwb_wti(self, bwb_id: str) -> tuple[Fetched, Wti]:
         """The metadata file of a law, as it is and as read."""
         file = await self.fetcher.get(wti_url(self.fetcher.settings.bwb_repository_url, bwb_id), Purpose.METADATA)
-        return file, await self._parsed(file, partial(parse_wti, bwb_id=bwb_id, parity=self.parity))
+        return file, await parsed_file(self.fetcher, file, partial(parse_wti, bwb_id=bwb_id, parity=self.parity))
 
     async def bwb_text(
         self, bwb_id: str, expression: Expression, *, max_bytes: int | None = None
     ) -> tuple[Fetched, tuple[str, ...]]:
         """One text, unparsed, and a warning where it is not what the manifest announced; ``TextNotServed``."""
         url = toestand_url(self.fetcher.settings.bwb_repository_url, bwb_id, expression.label)
-        file = await self._text_file(url, bwb_id, max_bytes)
+        file = await get_text(self.fetcher, url, bwb_id, max_bytes)
         return file, await self._compared(file, expression)
 
     async def search_bwb(self, text: str, *, limit: int = 20, start: int = 1) -> SearchAnswer[BwbHit]:
@@ -157,35 +117,26 @@ class LawRepository:
 
         Raises ``SearchRefused`` with the service's own words, ``SearchFailed``, ``DownloadFailed``.
         """
-        query = bwb_search.query_of(text)
+        query = query_of(text)
         if query is None:
             return SearchAnswer(())
-        url = partial(bwb_search.page_url, self.fetcher.settings.bwb_sru_url, query)
-        return await self._search(lambda at: url(start=at), bwb_search.parse_hits, limit, start)
+        base = self.fetcher.settings.bwb_sru_url
+        return await search_works(
+            self.fetcher, lambda at: page_url(base, query, start=at), parse_hits, limit=limit, start=start
+        )
+
+    async def fetch_cvdr(self, cvdr_id: str, day: date | None = None, *, max_bytes: int | None = None) -> CvdrDocuments:
+        """Fetch the version of a decentral regulation; see :func:`actors.ports.cvdrsource.fetch_cvdr`."""
+        return await fetch_cvdr(self.fetcher, cvdr_id, day, self.today(), max_bytes=max_bytes)
+
+    async def search_cvdr(self, text: str, *, limit: int = 20, start: int = 1) -> SearchAnswer[CvdrHit]:
+        """Up to ``limit`` decentral regulations for a name or an id. Raises like :meth:`search_bwb`."""
+        return await search_cvdr(self.fetcher, text, limit=limit, start=start)
 
     async def forget(self, sources: Iterable[SourceFile]) -> None:
         """Drop files from the download cache, because what was made of them was no good."""
         for source in sources:
             await self.fetcher.forget(source.url)
-
-    async def _search(
-        self, url: Callable[[int], str], parse: Callable[..., HitPage[Hit]], limit: int, start: int
-    ) -> SearchAnswer[Hit]:
-        """Ask page after page until ``limit`` works are found: twenty records can be twenty versions of one law."""
-        found: dict[str, Hit] = {}
-        total, at = 0, start
-        for _ in range(_MAX_SEARCH_PAGES):
-            file = await self.fetcher.get(url(at), Purpose.SEARCH)
-            page = await self._parsed(file, partial(parse, start=at))
-            total = page.total_records
-            for position, key, hit in page.hits:
-                if key not in found and len(found) >= limit:
-                    return SearchAnswer(tuple(found.values()), total, position)
-                found.setdefault(key, hit)
-            if page.next_start is None:
-                return SearchAnswer(tuple(found.values()), total)
-            at = page.next_start
-        return SearchAnswer(tuple(found.values()), total, at)
 
     async def _manifest_file(self, url: str, law_id: str) -> Fetched:
         try:
@@ -195,24 +146,6 @@ class LawRepository:
                 f"{law_id} is not in the repository: check the id ({error.message})", law_id=law_id, **error.details
             ) from error
 
-    async def _text_file(self, url: str, law_id: str, max_bytes: int | None) -> Fetched:
-        try:
-            return await self.fetcher.get(url, Purpose.CONTENT, max_bytes=max_bytes)
-        except (NotServed, RedirectLoop) as error:
-            raise TextNotServed(
-                f"{law_id}: the manifest names a text that is not served, perhaps deleted ({error.message})",
-                law_id=law_id,
-                **error.details,
-            ) from error
-
-    async def _parsed(self, file: Fetched, parse: Callable[[bytes], Parsed]) -> Parsed:
-        """Parse in a thread. What cannot be read must not come back from the cache next time."""
-        try:
-            return await trio.to_thread.run_sync(parse, file.content)
-        except ConversionError:
-            await self.fetcher.forget(file.url)
-            raise
-
     async def _compared(self, file: Fetched, expected: Expression) -> tuple[str, ...]:
         """Compare a text with what the manifest says of it: shorter and broken is cut off, else different is a warning."""
         if expected.sha512 is None and expected.size_bytes is None:
@@ -221,7 +154,7 @@ class LawRepository:
             return ()
         if expected.size_bytes is not None and len(file.content) < expected.size_bytes:
             try:
-                await self._parsed(file, partial(parse_xml, what=file.url))
+                await parsed_file(self.fetcher, file, partial(parse_xml, what=file.url))
             except ConversionError as error:
                 raise DownloadTruncated(
                     f"{file.url}: {len(file.content)} bytes of {expected.size_bytes}, cut off", url=file.url
@@ -229,34 +162,7 @@ class LawRepository:
         return (f"the text is not the one that the manifest describes: {file.url}",)
 
 
-class HitPage(Protocol[HitOut]):
-    """What a page parser gives: per hit its record position, the id of its work, and itself."""
-
-    @property
-    def hits(self) -> tuple[tuple[int, str, HitOut], ...]: ...
-    @property
-    def total_records(self) -> int: ...
-    @property
-    def next_start(self) -> int | None: ...
-
-
-def check_request(parse_id: Callable[[str], object], law_id: str, day: date | None, today: date) -> None:
-    """Refuse a malformed id or a date after ``today`` before anybody is asked (``InvalidInput``)."""
-    try:
-        parse_id(law_id)
-    except InvalidLawId as error:
-        raise InvalidInput(str(error), law_id=law_id[:80]) from None
-    if day is not None and day > today:
-        raise InvalidInput(
-            f"{law_id}: the date {day.isoformat()} lies after today ({today.isoformat()})", law_id=law_id
-        )
-
-
 def _is_as_announced(content: bytes, expected: Expression) -> bool:
     if expected.sha512 is not None:
         return hashlib.sha512(content).hexdigest() == expected.sha512
     return len(content) == expected.size_bytes
-
-
-def _source(file: Fetched) -> SourceFile:
-    return SourceFile(file.url, file.sha256, len(file.content), file.from_cache)

@@ -17,11 +17,13 @@ from typing import Any, Final
 import trio
 from attrs import frozen
 
+from actors.ports.cvdrsource import fetch_records, fetch_version, find_versions, records_path
 from actors.ports.fetch import Fetched
-from actors.ports.lawsource import LawRepository, check_request
+from actors.ports.lawfiles import check_request
+from actors.ports.lawsource import LawRepository
 from protocols.bwb.manifest import Expression, Manifest, choose
 from protocols.failures import NotHarvestable
-from protocols.law_ids import parse_bwb_id
+from protocols.law_ids import LawSource, law_source, parse_bwb_id, parse_cvdr_id
 
 INDEX: Final = "index.json"
 
@@ -47,6 +49,16 @@ class MirroredLaw:
     warnings: tuple[str, ...] = ()
 
 
+async def mirror_law(
+    laws: LawRepository, folder: Path, law_id: str, *, day: date | None = None, every_text: bool = False
+) -> MirroredLaw:
+    """Save one law, national or decentral; see :func:`mirror_bwb` and :func:`mirror_cvdr`."""
+    source = check_request(law_source, law_id, day, laws.today())
+    if source is LawSource.CVDR:
+        return await mirror_cvdr(laws, folder, law_id, day=day, every_text=every_text)
+    return await mirror_bwb(laws, folder, law_id, day=day, every_text=every_text)
+
+
 async def mirror_bwb(
     laws: LawRepository, folder: Path, bwb_id: str, *, day: date | None = None, every_text: bool = False
 ) -> MirroredLaw:
@@ -68,6 +80,32 @@ async def mirror_bwb(
     saved.append(await _save(laws, folder, wti_file))
     saved.append(await _save(laws, folder, manifest_file))
     law = MirroredLaw(bwb_id, wti.title, tuple(e.label for e in wanted), tuple(saved), warnings)
+    await trio.to_thread.run_sync(add_to_index, folder, law)
+    return law
+
+
+async def mirror_cvdr(
+    laws: LawRepository, folder: Path, cvdr_id: str, *, day: date | None = None, every_text: bool = False
+) -> MirroredLaw:
+    """Save one decentral regulation: the version that is meant, or ``every_text``; its search records, its manifest.
+
+    Search records and manifest are saved where there are any. Raises like :func:`mirror_bwb`.
+    """
+    fetcher, today = laws.fetcher, laws.today()
+    asked = check_request(parse_cvdr_id, cvdr_id, day, today)
+    known = await find_versions(fetcher, asked)
+    choice = known.choose(asked, day, today)
+    wanted = [known.choose(asked.at(v.number), None, today) for v in known.versions] if every_text else [choice]
+    saved = [await _save(laws, folder, await fetch_version(fetcher, version)) for version in wanted]
+    records = await fetch_records(fetcher, asked)
+    if records is not None:
+        saved.append(await _save_as(folder, records_path(asked.work), records))
+    if known.manifest_file is not None:
+        saved.append(await _save(laws, folder, known.manifest_file))
+    record = choice.version.metadata
+    labels = tuple(str(version.cvdr_id) for version in wanted)
+    title = asked.work if record is None else record.title
+    law = MirroredLaw(asked.work, title, labels, tuple(saved), choice.warnings)
     await trio.to_thread.run_sync(add_to_index, folder, law)
     return law
 
@@ -112,7 +150,10 @@ def _wanted(
 
 
 async def _save(laws: LawRepository, folder: Path, file: Fetched) -> MirroredFile:
-    path = _relative(file.url, laws.fetcher.settings.bases)
+    return await _save_as(folder, _relative(file.url, laws.fetcher.settings.bases), file)
+
+
+async def _save_as(folder: Path, path: str, file: Fetched) -> MirroredFile:
     await trio.to_thread.run_sync(_write, folder / path, file.content)
     return MirroredFile(path, file.url, file.sha256, len(file.content))
 

@@ -1,15 +1,12 @@
 """A small server for a mirror folder, on loopback: for demos, tests, and laws behind a closed network.
 
-``python -m actors.ports.mirrorserver DIR [--port N]`` prints the address to give to ``BWB_REPOSITORY_URL`` and serves
-until it is interrupted. Files have an ETag and a date, so a second harvest downloads nothing.
+Files have an ETag and a date, so a second harvest from it downloads nothing.
 """
 
 from __future__ import annotations
 
-import argparse
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
@@ -47,25 +44,3 @@ async def serve_mirror(
             lambda task_status: serve(app, config, shutdown_trigger=stop, task_status=task_status)
         )
         task_status.started(urls[0].rstrip("/"))
-
-
-def main(argv: list[str] | None = None) -> None:
-    """The command; an interrupt ends it."""
-    parser = argparse.ArgumentParser(prog="mirrorserver", description="Serve a mirror of law files on loopback.")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
-    arguments = parser.parse_args(argv)
-    if not arguments.folder.is_dir():
-        parser.error(f"{arguments.folder} is not a folder")
-    with suppress(KeyboardInterrupt):
-        trio.run(_announce_and_serve, arguments.folder, arguments.port, strict_exception_groups=False)
-
-
-async def _announce_and_serve(folder: Path, port: int) -> None:
-    async with trio.open_nursery() as nursery:
-        url = await nursery.start(lambda task_status: serve_mirror(folder, port=port, task_status=task_status))
-        print(f"BWB_REPOSITORY_URL={url}", flush=True)  # noqa: T201 - it is what the command is for
-
-
-if __name__ == "__main__":
-    main()

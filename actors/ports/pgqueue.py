@@ -7,12 +7,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, TypeVar
 from uuid import UUID
 
-import asyncpg
 import structlog
 import trio
 from attrs import define, field
 
-from actors.ports.database import Units
+from actors.ports.database import Refused, Units
 from actors.ports.queue import BeatAnswer, ClaimAnswer, ClaimRequest, ReapRule, UnitOfWork
 from protocols.failures import (
     DatabaseUnavailable,
@@ -90,7 +89,7 @@ class PgQueue:
 
         try:
             return await self._resolved(lease, once, landed)
-        except asyncpg.PostgresError as error:
+        except Refused as error:
             # DB-09: an error text that the database refuses must not keep its job running for ever
             _log.exception("failure_not_stored", job_id=str(lease.job_id), kind=failure.kind, sqlstate=error.sqlstate)
             return await self._fail_plainly(lease, verdict_of(failure))
@@ -107,9 +106,6 @@ class PgQueue:
             return await self._resolved(lease, once, landed)
         except LeaseLost:
             return False
-
-    async def cancel_requests(self, leases: Collection[Lease]) -> frozenset[Lease]:
-        return frozenset(await self.database.run(beats.cancel_requests, leases)) if leases else frozenset()
 
     async def cancel_requests(self, leases: Collection[Lease]) -> frozenset[Lease]:
         return frozenset(await self.database.run(beats.cancel_requests, leases)) if leases else frozenset()

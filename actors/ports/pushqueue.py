@@ -92,6 +92,10 @@ class PushQueue:
     _bell: trio.Event = field(init=False, factory=trio.Event)
     _closed: CorpusUnavailable | None = field(init=False, default=None)
 
+    @property
+    def waiting(self) -> int:
+        return sum(entry.open for entry in self._waiting)
+
     async def through(self, entry: Entry) -> Published:
         """Wait for the outcome. Cancelled, it withdraws the entry."""
         if self._closed is not None:
@@ -102,7 +106,7 @@ class PushQueue:
             await entry.done.wait()
         finally:
             if not entry.done.is_set():
-                await entry.withdraw()
+                await entry.withdraw()  # noqa: ASYNC102 - it shields itself, within its limit
         if isinstance(entry.outcome, Published):
             return entry.outcome
         raise entry.outcome or AssertionError("done without an outcome")

@@ -36,11 +36,6 @@ def block(entry: Entry, element: etree._Element, blocks: list[str]) -> None:
     run(_one(entry, element, blocks))
 
 
-def is_block(element: etree._Element) -> bool:
-    """Whether ``element`` never stands inside a sentence."""
-    return element.tag in _RULES
-
-
 def container(
     entry: Entry, element: etree._Element, blocks: list[str], but: etree._Element | None = None, *, inside: bool = False
 ) -> Task[str]:

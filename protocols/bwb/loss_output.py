@@ -30,12 +30,13 @@ class _Stream:
         self.at = 0
         self._words = _words_before(self.text)
 
-    def finds(self, wanted: str) -> bool:
-        """Whether ``wanted`` comes next, a few marks aside; and moves behind it."""
+    def finds(self, wanted: str, *, stay: bool = False) -> bool:
+        """Whether ``wanted`` comes next, a few marks aside; and moves behind it unless told to ``stay``."""
         found = self.text.find(wanted, self.at, self.at + _NEAR_MARKS + len(wanted))
         if found < 0 or self._words[found] - self._words[self.at] > _NEAR:
             return False
-        self.at = found + len(wanted)
+        if not stay:
+            self.at = found + len(wanted)
         return True
 
     def finds_far(self, wanted: str) -> bool:
@@ -118,15 +119,17 @@ class Output:
     def finds(self, piece: Piece) -> bool:
         """Look where the piece belongs, near the last one found there; then further on; then as a cleaned number."""
         names = self._names(piece)
+        if piece.in_heading and piece.element.tag == "label":  # stands before the number here, behind it in the file
+            return any(self.streams[name].finds(piece.text, stay=True) for name in names)
         wanted = [piece.text]
         if piece.in_heading:
             wanted += _cleaned(piece.text)
         for text in wanted:
             if _stands_twice(piece):
                 found = [self.streams[name].finds(text) for name in names[:2]]
-                if any(found):
+                if found[-1]:
                     return True
-            if any(self.streams[name].finds(text) for name in names):
+            elif any(self.streams[name].finds(text) for name in names):
                 return True
         return len(piece.text) >= _LONG and any(self.streams[name].finds_far(piece.text) for name in names)
 
@@ -180,7 +183,7 @@ def _cleaned(number: str) -> list[str]:
 
 
 def _stands_twice(piece: Piece) -> bool:
-    """Whether a heading is in the structure and in its own entry: both have to be read past it."""
+    """Whether a heading is in the structure and in its own entry: both have to be read past it, the entry must have it."""
     if not piece.in_heading:
         return False
     owner = next(piece.element.iterancestors("kop"), piece.element).getparent()

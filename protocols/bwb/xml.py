@@ -63,7 +63,7 @@ def _parse(data: bytes, what: str) -> etree._Element:
 
 
 def _syntax_error(what: str, error: etree.XMLSyntaxError) -> MalformedLaw | RefusedLaw:
-    message = error.msg or "unreadable"
+    message = "".join(char if char.isprintable() else " " for char in error.msg or "unreadable").strip()
     if "ntity" in message and ("mplification" in message or "loop" in message):
         return RefusedLaw("entities", f"{what}: the document declares entities that expand without end")
     line = error.lineno or 0

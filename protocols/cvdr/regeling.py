@@ -4,13 +4,16 @@ The article rules are those of national laws (:mod:`protocols.bwb`); what is spe
 :mod:`protocols.cvdr.vocabulary`. Annexes, notes and explanations are kept in style ``full`` alone.
 """
 
+from collections.abc import Mapping
 from datetime import date
+from typing import Any
 
 import attrs
 from lxml import etree
 
 from protocols.bwb import classic, full
 from protocols.bwb.errors import MalformedLaw
+from protocols.bwb.loss import LossReport, loss_report
 from protocols.bwb.references import cited_ids
 from protocols.bwb.toestand import Conversion, Style
 from protocols.bwb.xml import drop_namespaces, parse_xml
@@ -38,14 +41,30 @@ def convert(
     root = parse_xml(xml, what=f"text of {cvdr_id}")
     drop_namespaces(root)
     if root.tag != "cvdr":
-        raise MalformedLaw("wrong_root", f"text of {cvdr_id}: no CVDR text, the document is a <{_shown(root.tag)}>")
+        raise MalformedLaw(
+            "wrong_root", f"text of {cvdr_id}: no CVDR text, the document is a <{_shown(str(root.tag))}>"
+        )
     own = read_metadata(_meta_of(root))
     if own.cvdr_id is not None and not _is_version_of(own.cvdr_id, cvdr_id):
         raise MalformedLaw("wrong_law", f"text of {cvdr_id}: the document is the text of {own.cvdr_id}")
     to_toestand(root)
     law = _head(cvdr_id, _completed(own, record), fallback_day, valid_to)
-    law = _with_full_text(law, root) if style is Style.FULL else _with_entries(law, root, leaf=style is Style.LEAF)
-    return Conversion(law, law.warnings, tuple(sorted(cited_ids(root))))
+    if style is Style.FULL:
+        law = _with_full_text(law, root)
+        return Conversion(law, law.warnings, tuple(sorted(cited_ids(root))))
+    law = _with_entries(law, root, leaf=style is Style.LEAF)
+    return Conversion(law, law.warnings, law.referenced_bwb_ids)
+
+
+def regeling_loss(xml: bytes, loaded_yaml: Mapping[str, Any]) -> LossReport:
+    """The loss report of a decentral regulation, in its text without the ``meta`` block.
+
+    Raises :class:`protocols.bwb.errors.ConversionError` when ``xml`` cannot be read.
+    """
+    root = parse_xml(xml, what="law text")
+    drop_namespaces(root)
+    to_toestand(root)
+    return loss_report(etree.tostring(root), loaded_yaml)
 
 
 def _meta_of(root: etree._Element) -> etree._Element:
@@ -128,7 +147,7 @@ def _with_entries(law: Law, root: etree._Element, *, leaf: bool) -> Law:
     found = classic.entries(root, law.law_id, law.valid_from, leaf=leaf)
     warnings = list(found.warnings)
     if unnumbered:
-        warnings.append(f"{unnumbered} articles without a number are numbered _1 to _{unnumbered}")
+        warnings.append(f"Articles without a number in the text got one, _1 to _{unnumbered}")
     if not found.articles:
         warnings.append("The text has no articles; style full keeps text that stands outside articles")
     articles = tuple(_on_own_page(law, article) for article in found.articles)

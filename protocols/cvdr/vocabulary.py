@@ -42,7 +42,7 @@ def to_toestand(root: etree._Element) -> None:
         elif tag in ("extref", "intref"):
             element.set("doc", link_target(element.get("doc", "")))
         elif tag == "br":
-            element.tail = f" {element.tail or ''}"
+            _replace_by_space(element)
         elif tag in _EXPLANATIONS:
             _annex(element)
 
@@ -91,13 +91,26 @@ def _marker(item: etree._Element) -> None:
     item.insert(0, marker)
 
 
+def _replace_by_space(element: etree._Element) -> None:
+    parent, previous = element.getparent(), element.getprevious()
+    if parent is None:
+        return
+    words = f" {element.tail or ''}"
+    if previous is None:
+        parent.text = (parent.text or "") + words
+    else:
+        previous.tail = (previous.tail or "") + words
+    element.tail = None
+    parent.remove(element)
+
+
 def _annex(element: etree._Element) -> None:
     """An explanation of the whole is an annex; one inside an article or another annex is part of that."""
     if next(element.iterancestors("artikel", "bijlage"), None) is not None:
         return
     if element.find("kop") is None:
         heading = etree.Element("kop")
-        etree.SubElement(heading, "titel").text = element.tag.replace("-", " ").capitalize()
+        etree.SubElement(heading, "titel").text = str(element.tag).replace("-", " ").capitalize()
         heading.tail, element.text = element.text, None
         element.insert(0, heading)
     element.tag = "bijlage"

@@ -103,7 +103,7 @@ async def survey_queue(
         promoted += row["promoted"]
         if row["promoted"] < PROMOTE_AT_ONCE:
             break
-    if promoted > 1:
+    if promoted:
         await connection.execute("SELECT pg_notify('regelrecht_jobs', '')")
     return _survey_of(row)
 

@@ -13,8 +13,8 @@ from supervisor.commands.session import json_option, print_json, quiet_logs
 if TYPE_CHECKING:
     from datetime import date
 
+    from actors.jobs.harvest.produce import Product
     from actors.ports.lawsource import BwbDocuments
-    from protocols.bwb.toestand import Conversion
     from supervisor.settings.areas import Sources
 
 
@@ -40,7 +40,10 @@ def command(law_id: str, day: str | None, output: Path, style: str | None, keep_
     """Download a law and convert it to YAML. Needs no database."""
     import trio
 
+    from actors.jobs.harvest.produce import produce_bwb
+    from protocols.bwb.toestand import Style
     from protocols.law_ids import parse_date
+    from protocols.lawyaml.files import DEFAULT_BASE
     from supervisor.settings import areas, load_area
 
     quiet_logs()
@@ -49,23 +52,24 @@ def command(law_id: str, day: str | None, output: Path, style: str | None, keep_
     if not as_json:
         click.echo(f"downloading {law_id} from {sources.bwb_repository_url} ...", err=True)
     documents = trio.run(_fetch, sources, law_id, wanted)
-    conversion = _convert(documents, style or sources.style)
-    paths = trio.run(_write, documents, conversion, output, keep_xml)
+    product = produce_bwb(documents, style=Style(style or sources.style), base=DEFAULT_BASE)
+    paths = trio.run(_write, documents, product, output, keep_xml)
+    law = product.law
     if as_json:
         print_json(
             {
                 "law_id": documents.bwb_id,
-                "title": conversion.law.title,
+                "title": law.title,
                 "valid_from": documents.valid_from,
                 "files": [str(output / path) for path in paths],
-                "referenced": conversion.referenced_bwb_ids,
-                "warnings": conversion.warnings,
+                "referenced": product.referenced_bwb_ids,
+                "warnings": law.warnings,
             }
         )
         return
-    for warning in conversion.warnings:
+    for warning in law.warnings:
         click.echo(f"Warning: {warning}", err=True)
-    click.echo(f"{conversion.law.title}, from {documents.valid_from}: {len(conversion.law.articles)} entries", err=True)
+    click.echo(f"{law.title}, from {documents.valid_from}: {len(law.articles)} entries", err=True)
     for path in paths:
         click.echo(output / path)
 
@@ -79,38 +83,19 @@ async def _fetch(sources: Sources, law_id: str, day: date | None) -> BwbDocument
         return await LawRepository(fetcher).fetch_bwb(law_id, day)
 
 
-def _convert(documents: BwbDocuments, style: str) -> Conversion:
-    from protocols.bwb.toestand import LawFacts, Style, convert
-
-    facts = LawFacts(
-        bwb_id=documents.bwb_id,
-        title=documents.wti.title,
-        layer=documents.wti.layer,
-        publication_date=documents.wti.publication_date or documents.valid_from,
-        valid_from=documents.valid_from,
-        valid_to=documents.choice.valid_to,
-        warnings=(*documents.warnings, *documents.wti.warnings),
-    )
-    return convert(documents.toestand, facts, Style(style))
-
-
-async def _write(documents: BwbDocuments, conversion: Conversion, output: Path, keep_xml: bool) -> list[str]:
+async def _write(documents: BwbDocuments, product: Product, output: Path, keep_xml: bool) -> list[str]:
     """The law file and its status, and the XML under the same name; the paths, below ``output``."""
-    from datetime import UTC, datetime
+    from pathlib import PurePosixPath
 
     from actors.ports.foldercorpus import FolderCorpus
     from protocols.corpus import FileChange, Publication
-    from protocols.lawyaml import LawStatus, dump_law, dump_status, law_file, status_file
 
-    file = law_file(conversion.law)
-    status = LawStatus.of(conversion.law, datetime.now(UTC))
-    content = [FileChange(str(file), dump_law(conversion.law).encode())]
+    content = [FileChange(product.path, product.content)]
     if keep_xml:
-        content.append(FileChange(str(file.with_suffix(".xml")), documents.toestand))
-    bookkeeping = (FileChange(str(status_file(file)), dump_status(status).encode()),)
-    await FolderCorpus(output).publish(
-        Publication(tuple(content), subject="download", bookkeeping=bookkeeping), confirm=_nothing
-    )
+        content.append(FileChange(str(PurePosixPath(product.path).with_suffix(".xml")), documents.toestand))
+    bookkeeping = (FileChange(product.status_path, product.status),)
+    publication = Publication(tuple(content), subject="download", bookkeeping=bookkeeping)
+    await FolderCorpus(output).publish(publication, confirm=_nothing)
     return [change.path for change in content]
 
 

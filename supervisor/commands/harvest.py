@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.commands.jobs import document_of
-from supervisor.commands.session import embedded_option, json_option, on_database, print_json
+from supervisor.commands.session import embedded_option, json_option, on_database, print_json, quiet_logs
 
 if TYPE_CHECKING:
     from actors.ports.database import Database
     from schema.rows import Job
+    from supervisor.commands.waiting import Waiting
 
 
 @click.command(
@@ -58,11 +59,34 @@ def command(
     waiting = Waiting(request, quiet=as_json, timeout_s=timeout)
 
     async def work(database: Database) -> Job:
-        if wait or run_it:
-            return await waiting.until_ended(database)
-        return await waiting.ask(database)
+        return await (waiting.until_ended(database) if wait else waiting.ask(database))
 
-    job = on_database(work, embedded=embedded)
-    if as_json:
+    if run_it:
+        job = _run_here(waiting, embedded=embedded)
+    else:
+        job = on_database(work, embedded=embedded)
+    if as_json and job is not None:
         print_json(document_of(job))
     context.exit(waiting.exit_code)
+
+
+def _run_here(waiting: Waiting, *, embedded: bool) -> Job | None:
+    """Be the supervisor until the job has ended, then drain. None: interrupted before that."""
+    import os
+
+    from supervisor.app import run_supervisor
+    from supervisor.errand import Errand
+    from supervisor.settings import load
+
+    found: list[Job] = []
+
+    async def work(database: Database) -> None:
+        found.append(await waiting.until_ended(database))
+
+    quiet_logs()
+    errand = Errand(work)
+    code = run_supervisor(load(os.environ, embedded=embedded), ["harvest"], embedded=embedded, errand=errand)
+    if errand.failure is not None:
+        raise errand.failure
+    waiting.exit_code = waiting.exit_code or code
+    return found[0] if found else None

@@ -69,7 +69,7 @@ async def _save(
 ) -> None:
     from actors.ports.fetch import open_fetcher
     from actors.ports.lawsource import LawRepository
-    from actors.ports.mirror import mirror_bwb
+    from actors.ports.mirror import mirror_law
 
     saved = []
     async with open_fetcher(settings) as fetcher:
@@ -77,7 +77,7 @@ async def _save(
         for law_id in law_ids:
             if not as_json:
                 click.echo(f"saving {law_id} ...", err=True)
-            law = await mirror_bwb(laws, folder, law_id, day=day, every_text=every_text)
+            law = await mirror_law(laws, folder, law_id, day=day, every_text=every_text)
             saved.append(law)
             for warning in law.warnings:
                 click.echo(f"Warning: {warning}", err=True)

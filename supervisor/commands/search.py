@@ -11,7 +11,7 @@ from supervisor.commands.session import json_option, print_json, print_table, qu
 
 if TYPE_CHECKING:
     from actors.ports.fetchsettings import FetchSettings
-    from actors.ports.lawsource import SearchAnswer
+    from actors.ports.lawsearch import SearchAnswer
     from protocols.bwb.search import BwbHit
 
 

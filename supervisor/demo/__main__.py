@@ -6,11 +6,14 @@ the supervisor, and a clone to look at. Nothing outside this machine is asked.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import queue
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,7 +28,8 @@ from supervisor.settings.reader import specs
 SAMPLES = Path(__file__).parent / "samples"
 ROOT_LAW = "BWBR0990001"
 BRANCH = "main"
-QUEUE_LIMIT_S = 90
+START_LIMIT_S = 60
+QUEUE_LIMIT_S = 60
 DRAIN_LIMIT_S = 45
 PAUSE_S = 0.5
 COMMAND = (sys.executable, "-m", "supervisor")
@@ -91,7 +95,9 @@ def _environment(folder: Path, corpus: Path, base_url: str) -> dict[str, str]:
         "CORPUS_REPO_PATH": str(folder / "checkout"),
         "CORPUS_BRANCH": BRANCH,
         "BWB_REPOSITORY_URL": base_url,
+        "HARVEST_STYLE": "full",
         "LOG_FORMAT": "text",
+        **({"FORCE_COLOR": "1"} if sys.stderr.isatty() else {}),
     }
 
 
@@ -122,12 +128,16 @@ def _mirror() -> Iterator[str]:
 
 
 @contextmanager
-def _supervisor(environ: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A supervisor with its log on this terminal; drained at the end, or at Ctrl-C, which it gets as well."""
+def _supervisor(environ: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """A supervisor that is ready, with its log on this terminal; drained at the end, or at Ctrl-C, which it gets as well."""
     argv = ("run", "--roles", "harvest", "--embedded")
     _say(f"$ regelrecht-supervisor {' '.join(argv)} &")
-    with subprocess.Popen([*COMMAND, *argv], env=environ) as process:
+    ready = queue.SimpleQueue[bool]()
+    with subprocess.Popen([*COMMAND, *argv], env=environ, stderr=subprocess.PIPE, text=True) as process:
+        log = threading.Thread(target=_copy_log, args=(process, ready))
+        log.start()
         try:
+            _await_ready(ready)
             yield process
         finally:
             process.terminate()
@@ -136,11 +146,30 @@ def _supervisor(environ: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise DemoFailed(f"the supervisor did not drain within {DRAIN_LIMIT_S} s") from None
+            finally:
+                log.join()
         if code != exitcodes.CLEAN:
             raise DemoFailed(f"the supervisor ended with exit code {code}")
 
 
-def _until_idle(environ: Mapping[str, str], supervisor: subprocess.Popen[bytes]) -> None:
+def _copy_log(process: subprocess.Popen[str], ready: queue.SimpleQueue[bool]) -> None:
+    """Pass the log on, line by line. Before it is ready nobody may ask for the embedded server: who asks first owns it."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        sys.stderr.write(line)
+        if "ready to claim" in line:
+            ready.put(True)
+    ready.put(False)
+
+
+def _await_ready(ready: queue.SimpleQueue[bool]) -> None:
+    with contextlib.suppress(queue.Empty):
+        if ready.get(timeout=START_LIMIT_S):
+            return
+    raise DemoFailed("the supervisor did not become ready; its log says why")
+
+
+def _until_idle(environ: Mapping[str, str], supervisor: subprocess.Popen[str]) -> None:
     """Until no job waits or runs. A supervisor that ends before that is a failure."""
     deadline_s = time.monotonic() + QUEUE_LIMIT_S
     while time.monotonic() < deadline_s:

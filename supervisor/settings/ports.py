@@ -10,9 +10,11 @@ from schema.queue.presence import SUPERVISOR_SESSION
 from supervisor.settings.areas import Corpus, Database, Embedded, Sources
 
 if TYPE_CHECKING:
+    from actors.jobs.harvest.job import HarvestSettings
     from actors.ports.database.settings import DatabaseSettings
     from actors.ports.fetchsettings import FetchSettings
     from supervisor.embedded.settings import EmbeddedSettings
+    from supervisor.settings import Settings
 
 
 def database_settings(area: Database, url: str, *, session: str = SUPERVISOR_SESSION) -> DatabaseSettings:
@@ -69,4 +71,20 @@ def corpus_settings(area: Corpus) -> CorpusSettings | None:
         author_name=area.author_name,
         author_email=area.author_email,
         token=area.git_token,
+    )
+
+
+def harvest_settings(settings: Settings) -> HarvestSettings:
+    """All that a harvest needs to know. InvalidInput where the corpus settings are wrong."""
+    from actors.jobs.harvest.job import HarvestSettings
+    from protocols.bwb.toestand import Style
+    from schema.harvest import HarvestRules
+
+    return HarvestSettings(
+        fetch=fetch_settings(settings.sources),
+        corpus=corpus_settings(settings.corpus),
+        folder=settings.corpus.regulation_repo_path,
+        output_base=settings.corpus.output_base,
+        style=Style(settings.sources.style),
+        rules=HarvestRules(auto_enrich=settings.enrich.auto_enqueue),
     )

@@ -45,7 +45,7 @@ def rival(remote: Remote, tmp_path: Path) -> Rival:
 @pytest.fixture
 def settings(remote: Remote, tmp_path: Path) -> CorpusSettings:
     return CorpusSettings(
-        repo_url=str(remote.path), path=tmp_path / "corpus", min_free_bytes=0, retry_base_s=0.005, push_limit_s=20
+        repo_url=str(remote.path), path=tmp_path / "corpus", min_free_bytes=0, retry_base_s=0.005, push_limit_s=60
     )
 
 

@@ -17,7 +17,9 @@ from schema.connection import Connection
 from tests.kit import ledger
 from tests.kit.postgres import PrivatePostgres
 
-_LIMIT_S = 0.5
+_LIMIT_S = 1.0
+_SLACK_S = 1.5
+"""For a busy machine; without the limit it would be for ever."""
 
 
 @pytest.fixture
@@ -88,7 +90,7 @@ async def test_a_beat_on_a_frozen_backend_ends_within_the_limit_and_the_next_one
         started = time.perf_counter()
         with pytest.raises(OutcomeUnclear, match="TimeoutError"):
             await db.beat(ledger.write, 1)
-        assert time.perf_counter() - started < _LIMIT_S + 0.2
+        assert time.perf_counter() - started < _LIMIT_S + _SLACK_S
         assert await db.beat(ledger.backend_pid) != pid
 
 
@@ -98,7 +100,7 @@ async def test_a_transaction_on_a_frozen_backend_ends_within_the_limit_and_wrote
         started = time.perf_counter()
         with pytest.raises(DatabaseUnavailable, match="TimeoutError"):
             await db.transact(ledger.write, 1)
-        assert time.perf_counter() - started < _LIMIT_S + 0.2
+        assert time.perf_counter() - started < _LIMIT_S + _SLACK_S
         assert await db.transact(ledger.write, 2) == 2
     assert await db.run(ledger.ids) == [2]
     assert db.statistics.terminated == 1
@@ -110,7 +112,7 @@ async def test_a_cancelled_unit_on_a_frozen_backend_is_rid_of_its_connection_in_
         started = time.perf_counter()
         with trio.move_on_after(0.05):
             await db.transact(ledger.write, 1)
-        assert time.perf_counter() - started < 0.05 + 0.3 + 0.2
+        assert time.perf_counter() - started < 0.05 + 0.3 + _SLACK_S
         assert await db.transact(ledger.write, 2) == 2
 
 

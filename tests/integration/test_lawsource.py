@@ -16,7 +16,8 @@ import pytest
 from actors.ports import lawsource
 from actors.ports.fetch import open_fetcher
 from actors.ports.fetchsettings import FetchSettings
-from actors.ports.lawsource import LawRepository, LawUnknown, TextNotServed, day_in_amsterdam
+from actors.ports.lawfiles import LawUnknown, TextNotServed
+from actors.ports.lawsource import LawRepository, day_in_amsterdam
 from protocols.bwb.errors import MalformedLaw, RefusedLaw
 from protocols.bwb.search import BwbHit
 from protocols.downloads import DownloadFailed, DownloadTruncated, HostNotAllowed, TooLarge, WrongContent

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import date
@@ -18,7 +14,8 @@ import trio
 
 from actors.ports.fetch import open_fetcher
 from actors.ports.fetchsettings import FetchSettings
-from actors.ports.lawsource import LawRepository, LawUnknown, TextNotServed
+from actors.ports.lawfiles import LawUnknown, TextNotServed
+from actors.ports.lawsource import LawRepository
 from actors.ports.mirror import mirror_bwb, read_index
 from actors.ports.mirrorserver import serve_mirror
 from protocols.failures import InvalidInput, NotHarvestable
@@ -150,24 +147,6 @@ async def test_the_mirror_server_stops_when_told(tmp_path: Path) -> None:
 async def test_the_mirror_server_refuses_what_is_no_folder(tmp_path: Path) -> None:
     with pytest.raises(NotADirectoryError):
         await serve_mirror(tmp_path / "gone")
-
-
-def test_the_server_command_announces_its_address_and_ends_on_interrupt(tmp_path: Path) -> None:
-    lay_out(tmp_path, [WORK])
-    command = [sys.executable, "-m", "actors.ports.mirrorserver", str(tmp_path)]
-    root = Path(__file__).parents[2]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as child:
-        try:
-            assert child.stdout is not None
-            line = child.stdout.readline()
-            found = re.fullmatch(r"BWB_REPOSITORY_URL=(http://127\.0\.0\.1:\d+)\n", line)
-            assert found is not None
-            answer = httpx.get(f"{found[1]}/bwb/{LAW}/manifest.xml", trust_env=False)
-            assert answer.content == WORK.manifest
-            child.send_signal(signal.SIGINT)
-            assert child.wait(timeout=10) == 0
-        finally:
-            child.kill()
 
 
 def test_the_index_is_for_people_too(tmp_path: Path) -> None:

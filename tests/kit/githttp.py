@@ -41,9 +41,9 @@ def serving(root: Path, password: str, redirect_to: str | None = None) -> Iterat
         def do_GET(self) -> None:
             _answer(self, server)
 
-        do_POST = do_GET
+        do_POST = do_GET  # noqa: N815 - the name that http.server looks for
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base class has it
             """Silent."""
 
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -12,9 +13,10 @@ from attrs import evolve, field, frozen
 
 from actors.jobs.base import Completion, Work
 from actors.jobs.harvest.compare import JOB_TRAILER, former_path, refuse_foreign_path, what_changed
-from actors.jobs.harvest.produce import Product, produce_bwb
+from actors.jobs.harvest.produce import Product, produce_bwb, produce_cvdr
+from actors.ports.cvdrsource import CvdrDocuments
 from actors.ports.fetchsettings import FetchSettings
-from actors.ports.lawsource import LawRepository
+from actors.ports.lawsource import BwbDocuments, LawRepository
 from protocols.bwb.errors import ConversionError
 from protocols.bwb.toestand import Style
 from protocols.corpus import CorpusPort, CorpusSettings, FileChange, Publication
@@ -71,9 +73,16 @@ class Harvest:
     async def _produce(self, work: Work, payload: HarvestPayload) -> Product:
         day = None if payload.date is None else date.fromisoformat(payload.date)
         max_bytes = None if payload.max_size_mb is None else payload.max_size_mb * MEBIBYTE
-        documents = await self.repository.fetch_bwb(payload.law_id, day, max_bytes=max_bytes)
+        make: Callable[..., Product]
+        documents: BwbDocuments | CvdrDocuments
+        if payload.bwb_id:
+            documents = await self.repository.fetch_bwb(payload.law_id, day, max_bytes=max_bytes)
+            make = partial(produce_bwb, documents)
+        else:
+            documents = await self.repository.fetch_cvdr(payload.law_id, day, max_bytes=max_bytes)
+            make = partial(produce_cvdr, documents)
         work.report({"phase": "convert", "step": 2, "total_steps": 3})
-        make = partial(produce_bwb, documents, style=self.settings.style, base=self.settings.output_base)
+        make = partial(make, style=self.settings.style, base=self.settings.output_base)
         try:
             return await trio.to_thread.run_sync(make)
         except ConversionError:
@@ -101,7 +110,7 @@ class Harvest:
         self, payload: HarvestPayload, product: Product, change: Change, moved_from: str | None
     ) -> Completion:
         result = evolve(product.result, change=change, changed=change is not Change.NONE)
-        if product.loss.get("lost_characters"):
+        if product.loss["lost"]:
             _log.warning("text lost in conversion", law_id=product.law.law_id, **product.loss)
 
         async def settle(connection: Connection, job: Job) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 from datetime import UTC, datetime
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
+from actors.ports.cvdrsource import CvdrDocuments
 from actors.ports.lawsource import BwbDocuments
-from protocols.bwb.loss import loss_report
-from protocols.bwb.toestand import LawFacts, Style, convert
+from protocols.bwb.loss import LossReport, loss_report
+from protocols.bwb.toestand import Conversion, LawFacts, Style, convert
+from protocols.cvdr import regeling
 from protocols.failures import JsonObject
 from protocols.law import Law
 from protocols.lawyaml import LawStatus, dump_law, dump_status, law_file, load_law, status_file
@@ -67,26 +69,30 @@ def produce_bwb(documents: BwbDocuments, *, style: Style, base: str) -> Product:
     conversion = convert(documents.toestand, facts, style)
     content = dump_law(conversion.law).encode()
     report = loss_report(documents.toestand, load_law(content))
-    return _product(
-        conversion.law,
-        content,
-        base=base,
-        referenced=conversion.referenced_bwb_ids,
-        source=hashlib.sha256(documents.toestand).hexdigest(),
-        source_type="bwb",
-        loss={
-            "characters_in": report.characters_in,
-            "characters_out": report.characters_out,
-            "left_out": dict(report.left_out),
-            "lost_characters": sum(piece.characters for piece in report.lost),
-            "lost_places": [piece.place for piece in report.lost[:10]],
-        },
+    return _product(conversion, content, report, base=base, source=documents.toestand, source_type="bwb")
+
+
+def produce_cvdr(documents: CvdrDocuments, *, style: Style, base: str) -> Product:
+    """Convert a decentral regulation. ConversionError says what is wrong with its text."""
+    conversion = regeling.convert(
+        documents.text,
+        documents.cvdr_id,
+        style,
+        fallback_day=documents.fallback_day,
+        record=documents.record,
+        valid_to=documents.valid_to,
     )
+    warnings = (*documents.warnings, *conversion.warnings)
+    conversion = evolve(conversion, law=evolve(conversion.law, warnings=warnings), warnings=warnings)
+    content = dump_law(conversion.law).encode()
+    report = regeling.regeling_loss(documents.text, load_law(content))
+    return _product(conversion, content, report, base=base, source=documents.text, source_type="cvdr")
 
 
 def _product(
-    law: Law, content: bytes, *, base: str, referenced: tuple[str, ...], source: str, source_type: str, loss: JsonObject
+    conversion: Conversion, content: bytes, report: LossReport, *, base: str, source: bytes, source_type: str
 ) -> Product:
+    law = conversion.law
     path = law_file(law, base)
     return Product(
         law=law,
@@ -94,8 +100,8 @@ def _product(
         content=content,
         status_path=str(status_file(path)),
         status=dump_status(LawStatus.of(law, datetime.now(UTC))).encode(),
-        referenced_bwb_ids=referenced,
-        source_sha256=source,
+        referenced_bwb_ids=conversion.referenced_bwb_ids,
+        source_sha256=hashlib.sha256(source).hexdigest(),
         source_type=source_type,
-        loss=loss,
+        loss=report.summary(),
     )

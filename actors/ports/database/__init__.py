@@ -6,12 +6,14 @@ cancelled unit always brings its connection home. Trouble is typed (``protocols.
 
 - ``DatabaseUnavailable``: certainly nothing was written.
 - ``OutcomeUnclear``: it may have been written. The connection was terminated first (D7).
-- Whatever else the unit raises passes, rolled back; that includes constraint violations of the driver.
+- Whatever else the unit raises passes, rolled back; so does ``Refused``, the driver's word for a violated constraint or a
+  value that the database cannot store.
 """
 
+from actors.ports.database.connect import Refused
 from actors.ports.database.listen import Subscription
 from actors.ports.database.port import Database, Units, open_database
 from actors.ports.database.settings import DatabaseSettings
 from actors.ports.database.statistics import DatabaseStatistics
 
-__all__ = ["Database", "DatabaseSettings", "DatabaseStatistics", "Subscription", "Units", "open_database"]
+__all__ = ["Database", "DatabaseSettings", "DatabaseStatistics", "Refused", "Subscription", "Units", "open_database"]

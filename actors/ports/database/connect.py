@@ -24,6 +24,9 @@ RETRYABLE = (
 )
 """The transaction is rolled back and the same unit may well succeed when it runs again (D8)."""
 
+Refused = asyncpg.PostgresError
+"""The database understood and said no: a violated constraint, a value it cannot store. ``sqlstate`` says which."""
+
 DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 """Everything the driver raises."""
 

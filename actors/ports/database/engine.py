@@ -38,8 +38,13 @@ class Progress:
 
     at_risk: bool = False
     """Something may have been committed: a statement outside a transaction was sent, or a COMMIT."""
-    committing: bool = False
-    """The COMMIT is on its way: too late to cancel, so it gets a short grace first."""
+    commits_on: RawConnection | None = None
+    """The COMMIT is on its way on this connection: too late to interrupt it."""
+
+    def give_up_commit(self) -> None:
+        """Wait no longer for the answer to COMMIT: the line is cut, so the outcome is unclear."""
+        if self.commits_on is not None:
+            self.commits_on.terminate()
 
 
 @define
@@ -82,7 +87,7 @@ class Engine:
                 return await self._transact_once(work, progress)
             except RETRYABLE:
                 self.counters.repeated += 1
-                progress.at_risk = progress.committing = False
+                progress.at_risk, progress.commits_on = False, None
                 await asyncio.sleep(random.uniform(0, _FIRST_PAUSE_S * 2**repeat))
         try:
             return await self._transact_once(work, progress)
@@ -137,9 +142,9 @@ class Engine:
         except BaseException as error:
             await self._roll_back(connection, transaction, error)
             raise
-        progress.at_risk = progress.committing = True
+        progress.at_risk, progress.commits_on = True, connection
         await transaction.__aexit__(None, None, None)
-        progress.committing = False
+        progress.commits_on = None
         return result
 
     async def _roll_back(self, connection: RawConnection, transaction: Any, error: BaseException) -> None:
@@ -165,9 +170,8 @@ class Engine:
         """Driver errors that mean trouble become ours; after one that came from the line, the connection is gone (DB-06)."""
         try:
             yield
-        except BaseException as error:
-            unanswered = isinstance(error, asyncio.CancelledError) and progress.committing
-            if not unanswered and not is_trouble(error, connection):
+        except DRIVER_ERRORS as error:
+            if not is_trouble(error, connection):
                 raise
             if progress.at_risk or not isinstance(error, asyncpg.PostgresError):
                 self._terminate(connection)

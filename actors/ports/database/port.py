@@ -51,8 +51,8 @@ class Bridge:
         def abort(raise_cancel: Callable[[], NoReturn]) -> trio.lowlevel.Abort:
             nonlocal interrupt
             interrupt = raise_cancel
-            if progress.committing:
-                self.loop.call_later(self.commit_grace_s, future.cancel)
+            if progress.commits_on is not None:
+                self.loop.call_later(self.commit_grace_s, progress.give_up_commit)
             else:
                 future.cancel()
             return trio.lowlevel.Abort.FAILED
@@ -61,9 +61,9 @@ class Bridge:
         try:
             result: T = await trio.lowlevel.wait_task_rescheduled(abort)
         except asyncio.CancelledError:
-            if interrupt is None:
-                raise
-            interrupt()
+            if interrupt is not None:
+                interrupt()
+            raise
         return result
 
 

@@ -11,6 +11,7 @@ import trio
 
 from protocols.backoff import retry_backoff
 from protocols.failures import InvalidInput, LeaseLost, Permanent, Transient
+from schema.connection import Connection
 from schema.errors import JobNotFound, JobNotProcessing
 from schema.queue import (
     claim_job,
@@ -226,7 +227,7 @@ async def test_an_active_harvest_blocks_whatever_its_date_and_the_other_one_s(ro
 async def test_a_blocked_insert_does_not_abort_the_transaction_around_it(rows: Rows) -> None:
     await rows.add()
 
-    async def both(connection: asyncpg.Connection) -> object:
+    async def both(connection: Connection) -> object:
         assert await create_harvest_job_if_not_exists(connection, JobRequest(JobType.HARVEST, LAW)) is None
         return await create_harvest_job_if_not_exists(connection, JobRequest(JobType.HARVEST, OTHER_LAW))
 
@@ -257,7 +258,7 @@ async def test_at_most_one_of_many_equal_requests_makes_a_row_even_when_half_rol
     made: list[Job] = []
 
     async def request(number: int) -> None:
-        async def unit(connection: asyncpg.Connection) -> Job | None:
+        async def unit(connection: Connection) -> Job | None:
             job = await create_harvest_job_if_not_exists(connection, JobRequest(JobType.HARVEST, LAW))
             if number % 2:
                 raise LeaseLost("rolled back")

@@ -41,6 +41,7 @@ def rebuilt(source: str, title: str) -> Law:
     )
 
 
+@pytest.mark.claim("S0-030")
 def test_a_whole_law_in_leaf_style_has_the_bytes_of_the_older_writer() -> None:
     golden = shared.path("data/bwb/BWBR0018451/expected/2025-01-01.leaf.yaml").read_text(encoding="utf-8")
     assert dump_law(rebuilt(golden, "Wet op de zorgtoeslag ")) == golden

@@ -1,0 +1,177 @@
+"""One supervisor, from settings to exit code: what is opened, in which order, and closed in the reverse one.
+
+signals -> embedded PostgreSQL -> guardian -> watchdog -> the loop -> database -> schema -> job types -> the tree
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+
+import structlog
+import trio
+from attrs import define, field
+
+from actors.housekeeping import Housekeeping
+from actors.jobs import Means, Service, services
+from actors.jobs.base import JobHandler
+from actors.ports.adopted import become_subreaper
+from actors.ports.database import Database, DatabaseSettings, open_database
+from actors.ports.guardian import Guardian
+from actors.ports.lifecycle import Lifecycle
+from actors.ports.pgqueue import PgQueue
+from protocols.control import CHANNEL as CONTROL_CHANNEL
+from protocols.messages import Phase
+from schema import migrate
+from schema.aftercare import AftercareRules
+from schema.rows import JobType
+from supervisor import exitcodes
+from supervisor.drain import Drain, Signals
+from supervisor.errand import Errand
+from supervisor.metrics import Metrics
+from supervisor.restart import Policy
+from supervisor.rules import drain_rule, rules_of, slots_of
+from supervisor.settings import Settings
+from supervisor.settings.ports import database_settings, embedded_settings, harvest_settings
+from supervisor.tree import TREE, House, Row, Tree
+from supervisor.watchdog import Watchdog
+
+_log = structlog.get_logger(__name__)
+
+JOBS_CHANNEL = "regelrecht_jobs"
+
+
+def run_supervisor(
+    settings: Settings, roles: Sequence[str], *, embedded: bool = False, errand: Errand | None = None
+) -> int:
+    """Run until a signal or an escalation, or until ``errand`` is done; the exit code (D20).
+
+    From the main thread, with no loop running. InvalidInput: a role without an implementation (D23).
+    DatabaseUnavailable: no database at the start.
+    """
+    served = services(roles)
+    if os.getpid() == 1:
+        _log.warning("this is process 1: orphaned children will pile up; start the image through an init (PR-03)")
+    with Signals() as signals, _database(settings, embedded) as database, Guardian() as guardian:
+        become_subreaper()
+        supervisor = Supervisor(settings, served, guardian, signals, errand)
+        with supervisor.watchdog.watching(), signals.kept():
+            return trio.run(supervisor.main, database)
+
+
+@contextmanager
+def _database(settings: Settings, embedded: bool) -> Iterator[DatabaseSettings]:
+    """The database that is named, or the embedded one for the time of the block (D25)."""
+    if settings.database.url is not None and not embedded:
+        yield database_settings(settings.database, settings.database.url)
+        return
+    from supervisor.embedded import embedded_server
+
+    with embedded_server(embedded_settings(settings.embedded), must_own=True) as server:
+        yield database_settings(settings.database, server.url)
+
+
+@define
+class Supervisor:
+    """What lives as long as the process. ``tree`` is None until the actors are made."""
+
+    settings: Settings
+    services: tuple[Service, ...]
+    guardian: Guardian
+    signals: Signals
+    errand: Errand | None = None
+    lifecycle: Lifecycle = field(init=False, factory=Lifecycle)
+    metrics: Metrics = field(init=False, factory=Metrics)
+    watchdog: Watchdog = field(init=False)
+    drain: Drain = field(init=False)
+    tree: Tree | None = field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        self.watchdog = Watchdog(self.survivors)
+        self.drain = Drain(self.lifecycle, drain_rule(self.settings), self.watchdog.end_by)
+
+    async def main(self, database: DatabaseSettings) -> int:
+        """The whole life inside the loop. A signal before the tree stands ends it at once, with exit code 0 (SD-05)."""
+        token = trio.lowlevel.current_trio_token()
+        with trio.CancelScope() as starting:
+
+            def on_signal(number: int) -> None:
+                if self.lifecycle.phase is Phase.STARTING:
+                    _log.info("stopped before the start was complete")
+                    starting.cancel(reason="signal")
+                else:
+                    self.drain.on_signal(number)
+
+            def hand_on(number: int) -> None:
+                # Also bounds a drain that a blocked loop would never hear of.
+                self.watchdog.end_by(self.drain.bound_s(self.signals.count))
+                token.run_sync_soon(on_signal, number)
+
+            with self.signals.listening(hand_on):
+                return await self._serve(database)
+        self.lifecycle.advance(Phase.GONE)
+        return exitcodes.CLEAN
+
+    async def _serve(self, settings: DatabaseSettings) -> int:
+        async with open_database(settings) as database, AsyncExitStack() as stack:
+            await _bring_up_to_date(database)
+            queue = PgQueue(database, AftercareRules(self.settings.worker.exhausted_threshold))
+            means = Means(queue, self.guardian, self._offered(database))
+            handlers: dict[JobType, JobHandler] = {}
+            for service in self.services:
+                for job_type, factory in service.factories.items():
+                    handlers[job_type] = await stack.enter_async_context(factory(means))
+            self.tree = self._grow(database, queue, handlers)
+            for warning in self.settings.warnings:
+                _log.warning("settings", hint=warning)
+            _log.info("ready to claim", roles=[service.role for service in self.services], pid=os.getpid())
+            await self.tree.run()
+        self.lifecycle.advance(Phase.GONE)
+        self.signals.exit_code = self.drain.exit_code
+        _log.info("gone", exit_code=self.drain.exit_code)
+        return self.drain.exit_code
+
+    def survivors(self) -> Sequence[str]:
+        """Who has not ended, for the forced end. Called from another thread: reads names only."""
+        if self.tree is None:
+            return ["the start"]
+        actors = [name for name, keeper in self.tree.keepers.items() if not keeper.done.is_set()]
+        return [*self.tree.house.jobs.names, *(f"actor {name}" for name in actors)]
+
+    def _offered(self, database: Database) -> tuple[object, ...]:
+        """What job types may ask for by class (``Means.get``)."""
+        return database, harvest_settings(self.settings)
+
+    def _grow(self, database: Database, queue: PgQueue, handlers: Mapping[JobType, JobHandler]) -> Tree:
+        house = House(
+            queue,
+            handlers,
+            slots_of(self.settings, self.services),
+            rules_of(self.settings, self.services),
+            self.lifecycle,
+            self.metrics,
+            database.listen([JOBS_CHANNEL], control=CONTROL_CHANNEL),
+        )
+        housekeeping = Housekeeping(database.oldest_snapshot_age_s)
+        rows = [
+            Row("watchdog", Policy.PERMANENT, lambda _: self.watchdog),
+            *TREE,
+            Row("housekeeping", Policy.PERMANENT, lambda _: housekeeping),
+        ]
+        if self.errand is not None:
+            errand = self.errand.bind(database, self.drain.begin)
+            rows.append(Row("errand", Policy.TRANSIENT, lambda _: errand))
+        if self.settings.health.port is not None:
+            from supervisor.probes import health_server
+
+            server = health_server(self.settings.health.port, self, house, database, housekeeping)
+            rows.append(Row("health", Policy.PERMANENT, lambda _: server))
+        return Tree(house, self.drain, tuple(rows))
+
+
+async def _bring_up_to_date(database: Database) -> None:
+    """Migrate when something is missing; only one supervisor does, the others wait for it (D2)."""
+    if await database.run(migrate.missing):
+        report = await database.direct(migrate.migrate)
+        _log.info("schema migrated", applied=report.applied, adopted=report.adopted)

@@ -1,0 +1,153 @@
+"""A job type with a known duration and a ledger, for supervisors under test (D27).
+
+``registered(folder)`` makes a folder that offers it through the entry-point group; put it on ``PYTHONPATH``. Its enum
+label is added to test databases by ``add_label``.
+
+Payload: ``seconds`` (default 0) to work; ``fail`` a kind (``transient``, ``permanent``, ``crash``) to end with;
+``deaf`` to work in a thread that no cancellation reaches; ``block`` to hold the loop instead; ``child`` to run a child
+process for that long; ``effect`` to do the work as an outside effect.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import trio
+from attrs import define, frozen
+
+from actors.jobs import ENTRY_POINTS, Means
+from actors.jobs.base import Completion, Work
+from actors.ports.child import run_child
+from protocols.failures import Permanent, Transient
+from schema.connection import Connection
+from schema.rows import JobType
+
+LEDGER = "PROBE_LEDGER"
+SLOTS = "PROBE_SLOTS"
+ROOT = Path(__file__).parents[2]
+
+
+@frozen
+class Entry:
+    """One line of the ledger: an execution began or ended. ``at`` is the machine's monotonic clock."""
+
+    event: str
+    job_id: UUID
+    lease: UUID
+    attempt: int
+    pid: int
+    at: float
+
+    @classmethod
+    def parse(cls, line: str) -> Entry:
+        raw = json.loads(line)
+        return cls(raw["event"], UUID(raw["job"]), UUID(raw["lease"]), raw["attempt"], raw["pid"], raw["at"])
+
+
+def read_ledger(path: Path) -> list[Entry]:
+    """All entries in the order they were written; a torn last line of a killed writer is left out."""
+    if not path.exists():
+        return []
+    return [Entry.parse(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+
+@define
+class Probe:
+    """The handler. Appends are one small write each, so lines of several processes never mix."""
+
+    means: Means
+    ledger: Path | None
+    job_type: JobType = JobType.PROBE
+
+    async def run(self, work: Work) -> Completion:
+        payload: Mapping[str, Any] = work.job.payload or {}
+        work.started()
+        self._note("start", work)
+        end = "cancelled"
+        try:
+            work.report({"phase": "working"})
+            if payload.get("effect"):
+                async with work.effect("probe effect", limit_s=60):
+                    await self._work(payload)
+            else:
+                await self._work(payload)
+            end = str(payload.get("fail") or "done")
+        finally:
+            self._note(end, work)
+        _raise(payload.get("fail"))
+        return Completion({"probe": "done", "pid": os.getpid()}, _settle)
+
+    async def _work(self, payload: Mapping[str, Any]) -> None:
+        seconds = float(payload.get("seconds", 0))
+        if payload.get("block"):
+            time.sleep(seconds)  # noqa: ASYNC251, TID251 - what this probe is for
+        elif payload.get("deaf"):
+            await trio.to_thread.run_sync(time.sleep, seconds)  # noqa: TID251 - what this probe is for
+        elif payload.get("child"):
+            path = {"PATH": os.environ["PATH"]}
+            await run_child(["sleep", str(seconds)], env=path, cwd=ROOT, guardian=self.means.guardian)
+        else:
+            await trio.sleep(seconds)
+
+    def _note(self, event: str, work: Work) -> None:
+        if self.ledger is None:
+            return
+        entry = {
+            "event": event,
+            "job": str(work.job.id),
+            "lease": str(work.lease.token),
+            "attempt": work.lease.attempts,
+            "pid": os.getpid(),
+            "at": time.monotonic(),
+        }
+        with self.ledger.open("a") as file:
+            file.write(json.dumps(entry) + "\n")
+
+
+def _raise(kind: str | None) -> None:
+    match kind:
+        case None:
+            return
+        case "transient":
+            raise Transient("the probe was told to fail")
+        case "permanent":
+            raise Permanent("the probe was told to fail for good")
+        case _:
+            raise ZeroDivisionError("the probe was told to crash")
+
+
+async def _settle(connection: Connection, job: Any) -> None:
+    """A side effect inside the completing transaction, if the test made a table for it."""
+    if (job.payload or {}).get("settle"):
+        await connection.execute("INSERT INTO probe_effects (job_id) VALUES ($1)", job.id)
+
+
+@asynccontextmanager
+async def open_handler(means: Means) -> AsyncIterator[Probe]:
+    path = os.environ.get(LEDGER)
+    yield Probe(means, Path(path) if path else None)
+
+
+open_handler.slots = int(os.environ.get(SLOTS, "4"))  # type: ignore[attr-defined]
+
+
+@contextmanager
+def registered(folder: Path) -> Iterator[Path]:
+    """A folder for ``PYTHONPATH`` in which a distribution offers ``probe``."""
+    info = folder / f"probe_kit_{uuid4().hex[:8]}-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: probe-kit\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[{ENTRY_POINTS}]\nprobe = tests.kit.probe:open_handler\n")
+    yield folder
+
+
+async def add_label(connection: Connection) -> None:
+    """The enum label, in a test database only."""
+    await connection.execute("ALTER TYPE job_type ADD VALUE IF NOT EXISTS 'probe'")
