@@ -104,6 +104,13 @@ class MemoryQueue:
     def jobs(self) -> tuple[Job, ...]:
         return tuple(self._jobs.values())
 
+    def age(self, job_id: UUID, seconds: float) -> None:
+        """Let ``seconds`` pass for one row: its claim and its last beat lie further back."""
+        job, back = self._jobs[job_id], dt.timedelta(seconds=seconds)
+        assert job.started_at is not None
+        assert job.heartbeat_at is not None
+        self._store(evolve(job, started_at=job.started_at - back, heartbeat_at=job.heartbeat_at - back))
+
     def steal(self, job_id: UUID) -> None:
         """What a person with SQL does: the row gets a claim of somebody else's."""
         job = self._jobs[job_id]
@@ -183,11 +190,14 @@ class MemoryQueue:
 
     async def reap(self, rule: ReapRule) -> ReapedJob | None:
         await trio.lowlevel.checkpoint()
-        orphan = next((job for job in self._processing() if self._is_orphan(job, rule)), None)
-        if orphan is None:
+        orphans = [job for job in self._processing() if self._is_orphan(job, rule)]
+        if not orphans:
             return None
-        result = {"error": "reaped: job stuck in processing", "kind": "reaped"}
-        if orphan.attempts < orphan.max_attempts:
+        orphan = min(orphans, key=lambda job: (job.started_at, job.id))
+        result: JsonObject = {"error": "reaped: job stuck in processing", "kind": "reaped"}
+        if orphan.cancel_requested_at is not None:
+            result = JobCancelled("cancelled on request; its worker had died").to_result()
+        if orphan.attempts < orphan.max_attempts and orphan.cancel_requested_at is None:
             self._reopen(evolve(orphan, result=result, scheduled_at=None))
         else:
             self._close(orphan, JobStatus.FAILED, result)

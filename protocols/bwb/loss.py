@@ -6,7 +6,7 @@ LOST otherwise. White space and Markdown escapes do not count, and raised or low
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import attrs
@@ -75,35 +75,38 @@ def loss_report(xml_bytes: bytes, loaded_yaml: Mapping[str, Any]) -> LossReport:
             output.enter(piece.number)
             continue
         characters_in += len(piece.text)
-        if not _is_label(piece) and output.finds(piece):
-            continue
-        if reason := _on_purpose(piece):
+        reason = _replaced(piece)
+        if reason is None and not output.finds(piece):
+            reason = _editorial(piece)
+            if reason is None:
+                lost.append(Lost(_place(piece.element), piece.shown, len(piece.text)))
+        if reason is not None:
             left_out[reason] += len(piece.text)
-        else:
-            lost.append(Lost(_place(piece.element), piece.shown, len(piece.text)))
     return LossReport(characters_in, output.characters, dict(sorted(left_out.items())), tuple(lost))
 
 
-def _is_label(piece: Piece) -> bool:
-    """Whether a piece only names the kind of its part, which the key or ``type`` says in the YAML."""
-    return piece.element.tag == "label" and piece.in_heading and piece.text.casefold() in _LABEL_WORDS
-
-
-def _on_purpose(piece: Piece) -> str | None:
+def _replaced(piece: Piece) -> str | None:
+    """What is not looked for: a label that the key or ``type`` says in the YAML, a bullet that Markdown has its own for."""
     tag = tag_of(piece.element)
-    if _is_label(piece):
+    if tag == "label" and piece.in_heading and piece.text.casefold() in _LABEL_WORDS:
         return "label"
-    if tag == "li.nr" and piece.text in _BULLETS:
-        return "li.nr"
-    if tag == "redactie" or next(piece.element.iterancestors("redactie"), None) is not None:
-        return "redactie"
-    return None
+    return "li.nr" if tag == "li.nr" and piece.text in _BULLETS else None
+
+
+def _editorial(piece: Piece) -> str | None:
+    """Words of the editors may be left out, as the older styles do."""
+    return next((tag_of(step) for step in _with_ancestors(piece.element) if step.tag == "redactie"), None)
+
+
+def _with_ancestors(element: etree._Element) -> Iterator[etree._Element]:
+    yield element
+    yield from element.iterancestors()
 
 
 def _place(element: etree._Element) -> str:
     """The path of an element, short: ``artikel 5/lid 2/al``."""
     steps: list[str] = []
-    for step in (element, *element.iterancestors()):
+    for step in _with_ancestors(element):
         number = step.find("kop/nr")
         if number is None:
             number = step.find("lidnr") if step.tag == "lid" else step.find("li.nr") if step.tag == "li" else None

@@ -138,7 +138,7 @@ class Output:
         order = [own, "body"]
         if piece.in_heading:
             order = ["structure", *order]
-        if piece.in_note:
+        if piece.in_note and not piece.in_heading:  # notes of a heading stand in it
             order = [f"{name} notes" for name in order if f"{name} notes" in self.streams] + order
         return [name for name in dict.fromkeys(order) if name in self.streams]
 

@@ -26,9 +26,9 @@ async def beat(connection: Connection, leases: Collection[Lease]) -> tuple[set[L
             SELECT j.id FROM jobs AS j
             JOIN unnest($1::uuid[], $2::uuid[], $3::int[]) AS h(id, lease, attempts)
               ON j.id = h.id AND j.lease = h.lease AND j.attempts = h.attempts
-            WHERE j.status = 'processing'
+            WHERE j.status = 'processing' AND j.id = ANY ($1::uuid[])
             FOR NO KEY UPDATE OF j SKIP LOCKED)
-        UPDATE jobs SET heartbeat_at = now() FROM ours WHERE jobs.id = ours.id RETURNING jobs.id
+        UPDATE jobs SET heartbeat_at = now() WHERE id = ANY (ARRAY(SELECT id FROM ours)) RETURNING id
         """,
         *lease_columns(held),
     )
@@ -42,7 +42,7 @@ async def beat(connection: Connection, leases: Collection[Lease]) -> tuple[set[L
         SELECT j.id FROM jobs AS j
         JOIN unnest($1::uuid[], $2::uuid[], $3::int[]) AS h(id, lease, attempts)
           ON j.id = h.id AND j.lease = h.lease AND j.attempts = h.attempts
-        WHERE j.status = 'processing'
+        WHERE j.status = 'processing' AND j.id = ANY ($1::uuid[])
         """,
         *lease_columns(missing),
     )
@@ -57,7 +57,7 @@ async def write_progress(connection: Connection, documents: Mapping[Lease, JsonO
         """
         UPDATE jobs AS j SET progress = p.document::jsonb
         FROM unnest($1::uuid[], $2::uuid[], $3::int[], $4::text[]) AS p(id, lease, attempts, document)
-        WHERE j.id = p.id AND j.status = 'processing' AND j.lease = p.lease AND j.attempts = p.attempts
+        WHERE j.id = ANY ($1::uuid[]) AND j.id = p.id AND j.status = 'processing' AND j.lease = p.lease AND j.attempts = p.attempts
         """,
         *lease_columns(leases),
         [to_json(documents[lease]) for lease in leases],
@@ -72,7 +72,7 @@ async def cancel_requests(connection: Connection, leases: Collection[Lease]) -> 
         SELECT j.id FROM jobs AS j
         JOIN unnest($1::uuid[], $2::uuid[], $3::int[]) AS h(id, lease, attempts)
           ON j.id = h.id AND j.lease = h.lease AND j.attempts = h.attempts
-        WHERE j.status = 'processing' AND j.cancel_requested_at IS NOT NULL
+        WHERE j.status = 'processing' AND j.id = ANY ($1::uuid[]) AND j.cancel_requested_at IS NOT NULL
         """,
         *lease_columns(held),
     )

@@ -135,6 +135,7 @@ def _look_again_s(sources: Sequence[_Source], jobs: Sequence[Job]) -> float | No
     return random.uniform(0.2, 1.0) if len(jobs) < sum(slots.values()) else None
 
 
+# The array beside the join keeps the planner on the primary key, however wrong its guess of how many rows are chosen.
 _TAKE: Final = f"""
 WITH source AS (
     SELECT * FROM unnest($1::text[], $2::text[], $3::int[], $4::int[], $5::int[], $6::int[], $7::bool[], $8::text[])
@@ -152,9 +153,11 @@ WITH source AS (
 ), affordable AS (
     SELECT *, row_number() OVER (PARTITION BY gated ORDER BY want, rank, priority DESC, created_at, id) AS run
     FROM locked
-), chosen AS (
+), ranked AS (
     SELECT *, row_number() OVER (PARTITION BY want ORDER BY rank, priority DESC, created_at, id) AS place
     FROM affordable WHERE NOT gated OR run <= $9
+), chosen AS MATERIALIZED (
+    SELECT * FROM ranked WHERE place <= slots
 ), taken AS (
     UPDATE jobs AS j
     SET status = 'processing', attempts = j.attempts + 1, lease = $10, claimed_by = $11,
@@ -163,7 +166,7 @@ WITH source AS (
         run_starts = CASE WHEN c.provider IS NULL THEN j.run_starts
             ELSE ARRAY(SELECT s FROM unnest(j.run_starts) AS s WHERE s > m.at - interval '48 hours') || m.at END
     FROM chosen AS c, (SELECT COALESCE($12::timestamptz, clock_timestamp()) AS at) AS m
-    WHERE j.id = c.id AND c.place <= c.slots
+    WHERE j.id = ANY (ARRAY(SELECT id FROM chosen)) AND j.id = c.id
     RETURNING {columns_of("j")}, c.want, c.rank
 )
 SELECT * FROM taken ORDER BY want, rank, priority DESC, created_at, id

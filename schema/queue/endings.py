@@ -72,7 +72,7 @@ async def complete_many(connection: Connection, results: Mapping[Lease, JsonObje
         UPDATE jobs AS j SET status = 'completed', completed_at = now(), result = r.result::jsonb,
             heartbeat_at = NULL, claimed_by = NULL, lease = NULL, last_lease = r.lease
         FROM unnest($1::uuid[], $2::uuid[], $3::int[], $4::text[]) AS r(id, lease, attempts, result)
-        WHERE j.id = r.id AND j.status = 'processing' AND j.lease = r.lease AND j.attempts = r.attempts
+        WHERE j.id = ANY ($1::uuid[]) AND j.id = r.id AND j.status = 'processing' AND j.lease = r.lease AND j.attempts = r.attempts
         RETURNING j.id
         """,
         *lease_columns(leases),

@@ -46,6 +46,7 @@ class Survey:
         return bool(ours) and ours <= self.benched
 
 
+# ANY over an array, not a join: a planner that misjudges how many rows are due would read the whole table for the join.
 # The recursion is a loose index scan: one index probe per (type, provider) that exists, however many rows wait (D4).
 _SURVEY: Final = """
 WITH RECURSIVE moment AS (
@@ -56,7 +57,7 @@ WITH RECURSIVE moment AS (
         WHERE status = 'pending' AND job_type = t.job_type::job_type AND scheduled_at <= moment.at
         ORDER BY scheduled_at LIMIT $3 FOR UPDATE SKIP LOCKED) AS d
 ), promoted AS (
-    UPDATE jobs SET scheduled_at = NULL FROM due WHERE jobs.id = due.id
+    UPDATE jobs SET scheduled_at = NULL WHERE id = ANY (ARRAY(SELECT id FROM due))
     RETURNING jobs.job_type, COALESCE(jobs.payload->>'provider', '') AS provider
 ), bucket AS (
     SELECT t.job_type, (

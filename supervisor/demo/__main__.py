@@ -11,6 +11,7 @@ import json
 import os
 import queue
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -48,19 +49,15 @@ class DemoFailed(click.ClickException):
     help="Folder for everything the demo makes; an earlier one is removed.",
 )
 def main(output: Path) -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     started_s = time.monotonic()
     folder = _fresh(output.absolute())
     corpus = _bare_repository(folder / "corpus.git")
-    with _mirror() as base_url:
-        environ = _environment(folder, corpus, base_url)
-        with _supervisor(environ) as supervisor:
-            _say(f"asking for one law, {ROOT_LAW}")
-            _show(environ, "harvest", ROOT_LAW, "--embedded", "--wait")
-            _say("it refers to others; the supervisor goes on until the queue is empty")
-            _until_idle(environ, supervisor)
-            _show(environ, "laws", "list", "--embedded")
-            _show(environ, "jobs", "list", "--embedded")
-            _say("telling the supervisor to stop; it drains")
+    try:
+        _harvest(folder, corpus)
+    except KeyboardInterrupt:
+        _say("stopped; the supervisor has drained")
+        return
     clone = _clone(corpus, folder / "corpus")
     files = sorted(clone.rglob("20*.yaml"))
     if not files:
@@ -71,6 +68,20 @@ def main(output: Path) -> None:
     first = next(path for path in files if "wet_op_de_fietstoeslag" in path.parts)
     _say(f"the law that was asked for, {_short(first)}, begins so:")
     click.echo("".join(f"  {line}\n" for line in first.read_text(encoding="utf-8").splitlines()[:24]), nl=False)
+
+
+def _harvest(folder: Path, corpus: Path) -> None:
+    """From the first command to the drained supervisor."""
+    with _mirror() as base_url:
+        environ = _environment(folder, corpus, base_url)
+        with _supervisor(environ) as supervisor:
+            _say(f"asking for one law, {ROOT_LAW}")
+            _show(environ, "harvest", ROOT_LAW, "--embedded", "--wait")
+            _say("it refers to others; the supervisor goes on until the queue is empty")
+            _until_idle(environ, supervisor)
+            _show(environ, "laws", "list", "--embedded")
+            _show(environ, "jobs", "list", "--embedded")
+            _say("telling the supervisor to stop; it drains")
 
 
 def _fresh(folder: Path) -> Path:
@@ -115,7 +126,9 @@ def _clone(corpus: Path, target: Path) -> Path:
 def _mirror() -> Iterator[str]:
     """The sample laws, served on loopback in the layout of the public repository; its address."""
     argv = [*COMMAND, "mirror", str(SAMPLES), "--serve"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, process_group=0
+    ) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline().strip()
@@ -129,11 +142,14 @@ def _mirror() -> Iterator[str]:
 
 @contextmanager
 def _supervisor(environ: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """A supervisor that is ready, with its log on this terminal; drained at the end, or at Ctrl-C, which it gets as well."""
+    """A supervisor that is ready, with its log on this terminal; drained at the end and at Ctrl-C."""
     argv = ("run", "--roles", "harvest", "--embedded")
     _say(f"$ regelrecht-supervisor {' '.join(argv)} &")
     ready = queue.SimpleQueue[bool]()
-    with subprocess.Popen([*COMMAND, *argv], env=environ, stderr=subprocess.PIPE, text=True) as process:
+    # In a process group of its own, so that Ctrl-C reaches it once, through us.
+    with subprocess.Popen(
+        [*COMMAND, *argv], env=environ, stderr=subprocess.PIPE, text=True, process_group=0
+    ) as process:
         log = threading.Thread(target=_copy_log, args=(process, ready))
         log.start()
         try:

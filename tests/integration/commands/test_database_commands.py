@@ -17,6 +17,7 @@ from supervisor import exitcodes
 from tests.kit import cli
 from tests.kit.postgres import run_on
 
+SAMPLES = Path(__file__).parents[3] / "supervisor" / "demo" / "samples"
 LAW, OTHER = "BWBR0990001", "BWBR0990002"
 
 
@@ -200,3 +201,46 @@ def test_results_are_on_stdout_alone(database_url: str) -> None:
     done = cli.run("laws", "list", DATABASE_URL=database_url)
     assert (done.out, done.err) == ("", "no laws\n")
     assert json.loads(cli.run("laws", "list", "--json", DATABASE_URL=database_url).out) == []
+
+
+# D25
+def test_harvest_with_run_does_the_job_here_and_leaves_the_rest_queued(database_url: str, tmp_path: Path) -> None:
+    settings = {
+        "DATABASE_URL": database_url,
+        "BWB_REPOSITORY_URL": str(SAMPLES),
+        "REGULATION_REPO_PATH": str(tmp_path),
+    }
+    done = cli.run("harvest", LAW, "--run", "--json", **settings)
+    assert done.code == 0, done.err
+    assert (done.json["status"], done.json["result"]["slug"]) == ("completed", "wet_op_de_fietstoeslag")
+    assert (tmp_path / done.json["result"]["file_path"]).is_file()
+    followed = cli.run("jobs", "list", "--law", "BWBR099000", "--json", **settings).json
+    assert len(followed) > 1
+    assert not [job for job in followed if job["status"] == "processing"]
+    alone = cli.run("harvest", "BWBR0990005", "--date", "2021-01-01", "--run", "--no-follow", "--json", **settings)
+    assert alone.code == 0, alone.err
+    assert alone.json["result"]["harvest_date"] == "2020-04-01"
+
+
+def test_harvest_with_run_tells_a_failure_by_exit_code_3_and_its_reason(database_url: str, tmp_path: Path) -> None:
+    done = cli.run(
+        "harvest",
+        "BWBR0990099",
+        "--run",
+        DATABASE_URL=database_url,
+        BWB_REPOSITORY_URL=str(SAMPLES),
+        REGULATION_REPO_PATH=str(tmp_path),
+    )
+    assert done.code == exitcodes.JOB_FAILED
+    assert "failed: BWBR0990099 is not in the repository" in done.err
+
+
+def test_harvest_with_run_of_an_exhausted_law_is_refused_and_the_supervisor_ends(database_url: str) -> None:
+    ask(database_url)
+    run_on(database_url, fail_job_terminal, claim(database_url), {"error": "x"})
+    run_on(database_url, laws.update_status, LAW, LawStatus.HARVEST_FAILED)
+    run_on(database_url, laws.exhaust_law, LAW, laws.FailKind.HARVEST)
+    done = cli.run("harvest", LAW, "--run", DATABASE_URL=database_url)
+    assert done.code == exitcodes.ESCALATED
+    assert f"laws reset {LAW}" in done.err
+    assert "Traceback" not in done.err

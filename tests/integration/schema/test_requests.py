@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -13,6 +14,7 @@ from protocols.failures import InvalidInput, Permanent
 from schema import laws
 from schema.connection import Connection
 from schema.errors import JobNotFound, JobNotWaiting
+from schema.queue import create_harvest_job_if_not_exists
 from schema.requests import (
     AlreadyQueued,
     Created,
@@ -23,14 +25,14 @@ from schema.requests import (
     request_harvest,
     retry,
 )
-from schema.rows import JobStatus, JobType, LawStatus
+from schema.rows import JobRequest, JobStatus, JobType, LawStatus
 from schema.tasks import BlobKind, insert_blob
 from tests.kit.jobrows import LAW, OTHER_LAW, Rows
 
 TODAY = dt.date(2026, 3, 10)
 
 
-async def ask(rows: Rows, **more: object) -> HarvestAnswer:
+async def ask(rows: Rows, **more: Any) -> HarvestAnswer:
     request = evolve(HarvestRequest(LAW, today=TODAY), **more)
     return await rows.database.transact(request_harvest, request)
 
@@ -117,7 +119,7 @@ async def test_an_exhausted_law_is_refused_and_stays_as_it_is(rows: Rows) -> Non
         {"max_depth": -1},
     ],
 )
-async def test_a_bad_request_is_refused_before_anything_is_written(rows: Rows, wrong: dict[str, object]) -> None:
+async def test_a_bad_request_is_refused_before_anything_is_written(rows: Rows, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         await ask(rows, **wrong)
     assert await rows.sql("SELECT id FROM jobs") == await rows.sql("SELECT law_id FROM law_entries") == []
@@ -154,16 +156,14 @@ async def test_a_follow_up_that_takes_no_lock_and_wins_the_race_is_the_answer(
     rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The look finds nothing, the insert meets the row of a writer that came in between."""
-    import schema.requests
+    name, real = "schema.requests.create_harvest_job_if_not_exists", create_harvest_job_if_not_exists
 
-    real = schema.requests.create_harvest_job_if_not_exists
-
-    async def late(connection: Connection, request: object) -> object:
-        monkeypatch.setattr(schema.requests, "create_harvest_job_if_not_exists", real)
+    async def late(connection: Connection, request: JobRequest) -> object:
+        monkeypatch.setattr(name, real)
         await connection.execute("INSERT INTO jobs (job_type, law_id, priority) VALUES ('harvest', $1, 30)", LAW)
-        return await real(connection, request)  # type: ignore[arg-type]
+        return await real(connection, request)
 
-    monkeypatch.setattr(schema.requests, "create_harvest_job_if_not_exists", late)
+    monkeypatch.setattr(name, late)
     answer = await ask(rows, priority=80)
     assert isinstance(answer, AlreadyQueued)
     assert answer.job.priority == 80
