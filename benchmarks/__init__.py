@@ -1,1 +1,1 @@
-"""Ratios against peers and bare libraries, each of one run on one machine (`make bench`)."""
+"""Ratios against peers, all taken in one run: ``make bench``. See ``docs/benchmarks.md`` for what each one compares."""

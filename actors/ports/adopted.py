@@ -7,23 +7,19 @@ says so with :func:`own`, because an exit status that is taken away from its wai
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Iterable
 
 from attrs import define, field
 
-from actors.ports import proctable
+from actors.ports import prctl, proctable
 
-_PR_SET_CHILD_SUBREAPER = 36
 _owned: set[int] = set()
 
 
 def become_subreaper(enable: bool = True) -> None:
     """Adopt orphaned descendants from now on. Once, at the start of the program; the flag is not inherited."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_CHILD_SUBREAPER, int(enable), 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
+    prctl.become_subreaper(enable)
 
 
 def own(pid: int) -> None:

@@ -41,7 +41,6 @@ STDOUT_LIMIT_BYTES = 64 * 1024 * 1024
 _CHUNK_BYTES = 65536
 _F_SETPIPE_SZ = 1031
 _PIPE_BYTES = 1 << 20
-_PR_SET_CHILD_SUBREAPER = 36
 _SPAWN_EXHAUSTION = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 _log = structlog.get_logger(__name__)
@@ -86,6 +85,9 @@ async def run_child(
     stdout_limit_bytes: int = STDOUT_LIMIT_BYTES,
     stderr_tail_bytes: int = STDERR_TAIL_BYTES,
     guardian: Guardian | None = None,
+    stop: trio.Event | None = None,
+    pass_fds: Sequence[int] = (),
+    leader_ends_family: bool = False,
 ) -> Exit:
     """Run ``argv`` to its end and return how it ended; its exit status is no exception.
 
@@ -93,6 +95,9 @@ async def run_child(
     ``stdin`` None is ``/dev/null``. ``on_chunk`` gets stdout as it comes and must not block; without it stdout is
     captured. A child that writes more than ``stdout_limit_bytes`` is stopped (``killed_by`` output), one that runs
     longer than ``limit_s`` too (``killed_by`` limit): SIGTERM, ``grace_s`` later SIGKILL, to the whole family.
+    With ``leader_ends_family`` the SIGTERM goes to the leader alone, which passes it on and sweeps by itself (D47).
+    Setting ``stop`` ends the child the same way, with ``killed_by`` None: the caller knows why. ``pass_fds`` stay open
+    in the child under their numbers.
 
     Cancelled from outside, the child is stopped the same way and its output read on meanwhile; then the cancellation
     goes on. That takes at most ``grace_s`` + ``KILL_WAIT_S`` + 2 x ``DRAIN_S``. An exception of ``on_chunk`` stops the
@@ -101,7 +106,7 @@ async def run_child(
     Raises ResourceExhausted when the machine cannot start one more process, Permanent when there is no such program or
     folder, Transient for other trouble at the start.
     """
-    output = _Output(on_chunk, stdout_limit_bytes, stderr_tail_bytes)
+    output = _Output(on_chunk, stdout_limit_bytes, stderr_tail_bytes, stop or trio.Event())
     ended: Exit | SupervisorError
     # Cancellation is one more reason to stop, told by a task outside the shield: so the pipes are read to the last
     # byte while the family winds down, whatever the reason was.
@@ -109,10 +114,11 @@ async def run_child(
         await nursery.start(_tell_cancellation, output.stop)
         with trio.CancelScope(shield=True):
             try:
-                child = await _Child.spawn(argv, env, cwd, guardian, with_stdin=stdin is not None)
+                child = await _Child.spawn(argv, env, cwd, guardian, with_stdin=stdin is not None, pass_fds=pass_fds)
             except SupervisorError as error:
                 ended = error
             else:
+                child.leader_ends_family = leader_ends_family
                 ended = await child.live(output, stdin or b"", limit_s, grace_s)
         nursery.cancel_scope.cancel()
     if isinstance(ended, SupervisorError):
@@ -137,7 +143,7 @@ class _Output:
     on_chunk: Callable[[bytes], None] | None
     stdout_limit_bytes: int
     tail_bytes: int
-    stop: trio.Event = field(init=False, factory=trio.Event)
+    stop: trio.Event
     stdout: bytearray = field(init=False, factory=bytearray)
     stderr_tail: bytearray = field(init=False, factory=bytearray)
     seen_bytes: int = field(init=False, default=0)
@@ -179,19 +185,27 @@ class _Child:
     since: int
     """Start of the leader in clock ticks: its family is not older."""
     since_s: float
+    leader_ends_family: bool = field(init=False, default=False)
     exited: trio.Event = field(init=False, factory=trio.Event)
     drained: trio.Event = field(init=False, factory=trio.Event)
 
     @classmethod
     async def spawn(
-        cls, argv: Sequence[str], env: Mapping[str, str], cwd: Path, guardian: Guardian | None, *, with_stdin: bool
+        cls,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path,
+        guardian: Guardian | None,
+        *,
+        with_stdin: bool,
+        pass_fds: Sequence[int],
     ) -> Self:
         nonce = f"{FAMILY}.{uuid4().hex}"
         started_s = trio.current_time()
         try:
             read_end, write_end = _wide_pipe()
         except OSError as error:
-            raise _not_started(argv, error) from error
+            raise not_started(argv[0], error) from error
         stdout = trio.lowlevel.FdStream(read_end)
         try:
             process = await trio.lowlevel.open_process(
@@ -200,12 +214,13 @@ class _Child:
                 stdout=write_end,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
+                pass_fds=pass_fds,
                 env={**env, proctable.MARK_VARIABLE: nonce},
                 cwd=cwd,
             )
         except OSError as error:
             await stdout.aclose()
-            raise _not_started(argv, error) from error
+            raise not_started(argv[0], error) from error
         finally:
             os.close(write_end)
         try:
@@ -215,7 +230,7 @@ class _Child:
         except OSError as error:  # no descriptor left: without one the child cannot be watched
             process.kill()
             await process.wait()
-            raise _not_started(argv, error) from error
+            raise not_started(argv[0], error) from error
         adopted.own(process.pid)
         leader = proctable.row_of(process.pid)
         mark = f"{proctable.MARK_VARIABLE}={nonce}".encode()
@@ -271,7 +286,10 @@ class _Child:
         """SIGTERM, wait ``grace_s``, SIGKILL, wait; the pids that are left even then."""
         if not (alive := self._alive()):
             return ()
-        self._signal(signal.SIGTERM, alive)
+        if self.leader_ends_family and not self.exited.is_set():
+            proctable.send([self.process.pid], signal.SIGTERM)
+        else:
+            self._signal(signal.SIGTERM, alive)
         await self._wait_for_family(grace_s, None)
         self._signal(signal.SIGKILL, self._alive())
         # Again and again, for whoever was forked between snapshot and signal.
@@ -328,9 +346,10 @@ def _wide_pipe() -> tuple[int, int]:
     return read_end, write_end
 
 
-def _not_started(argv: Sequence[str], error: OSError) -> SupervisorError:
+def not_started(program: str, error: OSError) -> SupervisorError:
+    """What an error at the start of ``program`` means: no room for it, no such thing, or other trouble."""
     if error.errno in _SPAWN_EXHAUSTION:
-        return ResourceExhausted(f"cannot start {argv[0]}: {error.strerror}", errno=error.errno)
+        return ResourceExhausted(f"cannot start {program}: {error.strerror}", errno=error.errno)
     if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC}:
-        return Permanent(f"cannot start {argv[0]}: {error.strerror} ({error.filename}); install it or mend the path")
-    return Transient(f"cannot start {argv[0]}: {error}")
+        return Permanent(f"cannot start {program}: {error.strerror} ({error.filename}); install it or mend the path")
+    return Transient(f"cannot start {program}: {error}")

@@ -234,7 +234,9 @@ async def test_a_beat_confirms_what_is_ours_and_names_what_is_lost(bench: Bench)
     await bench.queue.hand_back(gone.lease_held, why="test")
     await bench.age(ours.id, 200)
     answer = await bench.queue.beat([ours.lease_held, gone.lease_held])
-    assert (answer.confirmed, answer.unbeaten, answer.lost) == ({ours.lease_held}, frozenset(), {gone.lease_held})
+    assert answer.confirmed == {ours.lease_held}
+    assert answer.lost == {gone.lease_held}
+    assert not answer.unbeaten
     await bench.age(ours.id, 200)
     assert await bench.queue.reap(ReapRule()) is None
 

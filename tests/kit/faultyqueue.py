@@ -23,6 +23,7 @@ class FaultyQueue:
     - ``down``: every call, or those named in ``down_for``, fail with DatabaseUnavailable.
     - ``slow_s``: seconds that a call of this name takes before it is handed on.
     - ``unclear``: how often the next calls of this name do their work and then lose the answer.
+    - ``after``: called when a call of this name has done its work; what it raises takes the place of the answer.
     - ``calls``: (moment, name) of every call.
     """
 
@@ -31,6 +32,7 @@ class FaultyQueue:
     down_for: set[str] = field(factory=set)
     slow_s: dict[str, float] = field(factory=dict)
     unclear: dict[str, int] = field(factory=dict)
+    after: dict[str, Callable[[], object]] = field(factory=dict)
     calls: list[tuple[float, str]] = field(init=False, factory=list)
 
     def times(self, name: str) -> list[float]:
@@ -42,6 +44,8 @@ class FaultyQueue:
         if self.down or name in self.down_for:
             raise DatabaseUnavailable("the database is away")
         answer = await call()
+        if name in self.after:
+            self.after[name]()
         if self.unclear.get(name, 0) > 0:
             self.unclear[name] -= 1
             raise OutcomeUnclear("the answer was lost")

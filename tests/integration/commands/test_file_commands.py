@@ -6,13 +6,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+import trio
 import yaml
 
 from supervisor import exitcodes
 from tests.kit import cli, shared
+from tests.kit.bwb_server import Reply, fake_repository
+from tests.kit.bwb_works import sru_page
 
 SAMPLES = Path(__file__).parents[3] / "supervisor" / "demo" / "samples"
 LAW = "BWBR0990001"
@@ -156,3 +160,16 @@ def test_search_asks_the_configured_service_only() -> None:
     assert done.code == exitcodes.ESCALATED
     assert "127.0.0.1:9" in done.err
     assert "Traceback" not in done.err
+
+
+async def test_search_lists_each_law_once_as_table_and_as_json() -> None:
+    records = [("BWBR0990001", "Wet op de fietstoeslag", "wet"), ("BWBR0990003", "Besluit fietstoeslag", "AMvB")]
+    async with fake_repository() as server:
+        server.serve("/sru/Search", Reply(body=sru_page([*records, records[0]], total=3)))
+        settings = {"BWB_SRU_URL": f"{server.url}/sru/Search"}
+        listed = await trio.to_thread.run_sync(partial(cli.run, "search", "fiets", "--json", **settings))
+        table = await trio.to_thread.run_sync(partial(cli.run, "search", "fiets", **settings))
+        assert "fiets" in server.targets[0]
+    assert listed.code == 0, listed.err
+    assert [(hit["bwb_id"], hit["title"], hit["type"]) for hit in listed.json] == records
+    assert [line.split()[0] for line in table.out.splitlines()] == ["ID", "BWBR0990001", "BWBR0990003"]

@@ -1,0 +1,278 @@
+"""What an agent wrote is a proposal; the law is composed here (D41).
+
+Of a proposal only the ``machine_readable`` block of each assigned entry is taken, as source text. Everything else of
+the base stays byte for byte: text, number, url, header, order, other entries, and ``accepted``, which is a person's to
+set. What an agent changed beyond that is not an error; it is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from attrs import frozen
+from yaml.nodes import MappingNode, SequenceNode
+
+from protocols.lawyaml.read import UnreadableLaw, load_law
+from protocols.yamlsource import (
+    Pair,
+    block_text,
+    compose_nodes,
+    content_end,
+    decode,
+    emit_block,
+    emit_flow,
+    line_end,
+    pairs_of,
+    same,
+)
+
+MODEL: Final = "machine_readable"
+ARTICLES: Final = "articles"
+ACCEPTED: Final = "accepted"
+_GAP_LISTS: Final = {"untranslatables": "construct", "markings": "about"}
+
+_ABSENT: Final = object()
+
+
+class NotComposable(UnreadableLaw):
+    """The base has a layout into which no block can be put."""
+
+    kind: ClassVar[str] = "not_composable"
+
+
+@frozen
+class Entry:
+    """One element of ``articles``: its number as written (``1.10`` is no 1.1) and which of several such it is."""
+
+    number: str | None
+    occurrence: int
+    tree: Mapping[str, Any]
+    pairs: tuple[Pair, ...]
+    flow: bool
+
+    @property
+    def key(self) -> tuple[str | None, int]:
+        return self.number, self.occurrence
+
+    @property
+    def model(self) -> Any:
+        """The value of ``machine_readable``; absent and null are the same."""
+        value = self.tree.get(MODEL)
+        return _ABSENT if value is None else value
+
+    @property
+    def model_pair(self) -> Pair | None:
+        return next((pair for pair in self.pairs if pair.name == MODEL), None)
+
+
+@frozen
+class LawSource:
+    """A law file with the places of its entries."""
+
+    text: str
+    tree: Mapping[str, Any]
+    entries: tuple[Entry, ...]
+
+    @classmethod
+    def read(cls, content: bytes) -> LawSource:
+        """UnreadableLaw when the file is no YAML mapping. A law without a list of articles has no entries."""
+        text = decode(content)
+        tree = load_law(text)
+        pairs = {pair.name: pair.value for pair in pairs_of(compose_nodes(text) or MappingNode("", []))}
+        articles = pairs.get(ARTICLES)
+        nodes = articles.value if isinstance(articles, SequenceNode) else []
+        values = tree[ARTICLES] if nodes else []
+        seen: Counter[str | None] = Counter()
+        entries = []
+        for node, value in zip(nodes, values, strict=True):
+            found = tuple(pairs_of(node))
+            number = next((str(pair.value.value) for pair in found if pair.name == "number"), None)
+            entries.append(Entry(number, seen[number], value if isinstance(value, dict) else {}, found, _flow(node)))
+            seen[number] += 1
+        return cls(text, tree, tuple(entries))
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Of all entries, in order; an entry without a usable number has ``?``."""
+        return tuple(entry.number or "?" for entry in self.entries)
+
+
+@frozen
+class Composition:
+    """``content``: the law as the worker stands for it. ``changed``: positions whose model is another than the base's."""
+
+    content: bytes
+    changed: frozenset[int]
+    discarded_edits: int
+
+
+def compose(base: bytes, proposal: bytes, assigned: Collection[int]) -> Composition:
+    """The base with the models that the proposal has for the ``assigned`` positions of it.
+
+    An entry that the proposal lost keeps its model; one whose model it removed loses it. UnreadableLaw: the proposal is
+    no YAML, or (NotComposable) the base has no place for it. The base must be readable.
+    """
+    ours, theirs = LawSource.read(base), LawSource.read(proposal)
+    found = {entry.key: entry for entry in theirs.entries if entry.number is not None}
+    wanted: dict[int, Any] = {}
+    restored = 0
+    for position in sorted(set(assigned)):
+        entry = ours.entries[position]
+        other = found.get(entry.key)
+        if other is None:
+            continue
+        model, corrections = _with_prior_accepted(entry.model, other.model)
+        restored += corrections
+        if not same(model, entry.model):
+            wanted[position] = model
+    discarded = restored + _discarded(ours, theirs, found, assigned)
+    if not wanted:
+        return Composition(base, frozenset(), discarded)
+    return Composition(_spliced(ours, found, wanted, base), frozenset(wanted), discarded)
+
+
+def _spliced(
+    ours: LawSource, found: Mapping[tuple[str | None, int], Entry], wanted: Mapping[int, Any], base: bytes
+) -> bytes:
+    """First with the proposal's own source, and where that does not read back as wanted, with blocks written anew."""
+    expected = _expected(ours, wanted)
+    for with_source in (True, False):
+        edits = []
+        for position, model in wanted.items():
+            entry = ours.entries[position]
+            other = found[entry.key] if with_source else None
+            edits.append(_edit(ours.text, entry, other, model))
+        text = ours.text
+        for start, end, replacement in sorted(edits, reverse=True):
+            text = text[:start] + replacement + text[end:]
+        try:
+            if same(load_law(text), expected):
+                return base[: len(base) - len(base.removeprefix(b"\xef\xbb\xbf"))] + text.encode()
+        except UnreadableLaw:
+            continue
+    raise NotComposable("the law file has a layout into which machine_readable blocks cannot be put")
+
+
+def _edit(text: str, entry: Entry, other: Entry | None, model: Any) -> tuple[int, int, str]:
+    """Start, end and replacement that give ``entry`` this model. ``other``: whose source to take, if it can be."""
+    present = entry.model_pair
+    if entry.flow:
+        return _flow_edit(text, entry, present, model)
+    column = entry.pairs[0].column
+    if present is None:
+        at = line_end(text, content_end(text, entry.pairs[-1]))
+        return at, at, "\n" + " " * column + _block(other, model, column)
+    end = line_end(text, content_end(text, present))
+    if model is not _ABSENT:
+        return present.start, end, _block(other, model, column)
+    if present.following is not None:
+        return present.start, int(present.following.start_mark.index), ""
+    return len(text[: present.start].rstrip(" ")) - 1, end, ""
+
+
+def _block(other: Entry | None, model: Any, column: int) -> str:
+    pair = None if other is None or other.flow else other.model_pair
+    source = None if pair is None or other is None else block_text(_source_of(pair), pair, column)
+    return emit_block(MODEL, model, column) if source is None else source
+
+
+def _source_of(pair: Pair) -> str:
+    return str(_SOURCES[id(pair)])
+
+
+def _flow_edit(text: str, entry: Entry, present: Pair | None, model: Any) -> tuple[int, int, str]:
+    """Inside ``{...}``: JSON is YAML there."""
+    if present is None:
+        last = entry.pairs[-1]
+        end = max(content_end(text, last), int(last.value.end_mark.index))
+        return end, end, ", " + emit_flow(MODEL, model)
+    end = max(content_end(text, present), int(present.value.end_mark.index))
+    if model is not _ABSENT:
+        return present.start, end, emit_flow(MODEL, model)
+    if present.following is not None:
+        return present.start, int(present.following.start_mark.index), ""
+    comma = text.rfind(",", 0, present.start)
+    return comma, end, ""
+
+
+def _expected(ours: LawSource, wanted: Mapping[int, Any]) -> dict[str, Any]:
+    articles = list(ours.tree[ARTICLES])
+    for position, model in wanted.items():
+        rest = {key: value for key, value in articles[position].items() if key != MODEL}
+        articles[position] = rest if model is _ABSENT else {**rest, MODEL: model}
+    return {**ours.tree, ARTICLES: articles}
+
+
+def _with_prior_accepted(old: Any, new: Any) -> tuple[Any, int]:
+    """``new`` with each gap's ``accepted`` as it was before, and how many that changed: only a person accepts."""
+    if not isinstance(new, dict):
+        return new, 0
+    corrections = 0
+    result = dict(new)
+    for name, identity in _GAP_LISTS.items():
+        items = new.get(name)
+        if not isinstance(items, list):
+            continue
+        before = _accepted_of(old.get(name) if isinstance(old, dict) else None, identity)
+        seen: Counter[str] = Counter()
+        fixed: list[Any] = []
+        for item in items:
+            if not isinstance(item, dict):
+                fixed.append(item)
+                continue
+            key = str(item.get(identity))
+            prior = before.get((key, seen[key]), _ABSENT)
+            seen[key] += 1
+            if same(item.get(ACCEPTED, _ABSENT), prior):
+                fixed.append(item)
+                continue
+            corrections += 1
+            rest = {name: value for name, value in item.items() if name != ACCEPTED}
+            fixed.append(rest if prior is _ABSENT else {**rest, ACCEPTED: prior})
+        result[name] = fixed
+    return (result, corrections) if corrections else (new, 0)
+
+
+def _accepted_of(items: Any, identity: str) -> dict[tuple[str, int], Any]:
+    seen: Counter[str] = Counter()
+    found = {}
+    for item in items if isinstance(items, list) else []:
+        if isinstance(item, dict):
+            key = str(item.get(identity))
+            found[key, seen[key]] = item.get(ACCEPTED, _ABSENT)
+            seen[key] += 1
+    return found
+
+
+def _discarded(
+    ours: LawSource, theirs: LawSource, found: Mapping[tuple[str | None, int], Entry], assigned: Collection[int]
+) -> int:
+    """How many edits outside the assigned models the proposal holds."""
+    mine = {entry.key for entry in ours.entries}
+    count = _differing(ours.tree, theirs.tree, leave_out=(ARTICLES,))
+    count += sum(1 for entry in theirs.entries if entry.key not in mine)
+    for position, entry in enumerate(ours.entries):
+        other = found.get(entry.key)
+        if other is None:
+            count += 1
+            continue
+        count += _differing(entry.tree, other.tree, leave_out=(MODEL, "number"))
+        count += position not in set(assigned) and not same(entry.model, other.model)
+    order = [position for position, entry in enumerate(theirs.entries) if entry.key in mine]
+    return count + (_ranks(ours.entries, theirs.entries) != sorted(order) and 0)
+
+
+def _ranks(ours: Sequence[Entry], theirs: Sequence[Entry]) -> list[int]:
+    ranks = {entry.key: position for position, entry in enumerate(ours)}
+    return [ranks[entry.key] for entry in theirs if entry.key in ranks]
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any], *, leave_out: Sequence[str]) -> int:
+    keys = (set(one) | set(other)) - set(leave_out)
+    return sum(not same(one.get(key, _ABSENT), other.get(key, _ABSENT)) for key in keys)
+
+
+def _flow(node: Any) -> bool:
+    return bool(getattr(node, "flow_style", False))
