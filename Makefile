@@ -9,9 +9,6 @@ BIN     := .venv/bin
 PYTEST  := $(BIN)/python -m pytest
 SOURCES := supervisor actors schema protocols tests benchmarks
 
-# What an installation depends on; its digest is written into .venv, so a second `make install` does nothing.
-INPUTS_runtime := requirements.lock pyproject.toml supervisor/version.py
-INPUTS_dev     := requirements-dev.lock pyproject.toml supervisor/version.py
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev demo test test-unit test-integration check bench claims docs faults soak lock clean
@@ -26,10 +23,11 @@ install:  ## make .venv with the supervisor and what it needs (exact versions, c
 install-dev:  ## the same with the tools for tests and checks
 	@$(MAKE) --no-print-directory .install KIND=dev LOCK=requirements-dev.lock
 
-# A .venv moved here from another folder keeps the old paths in its scripts, so the folder is part of the digest.
+# The digest of what an installation depends on is written into .venv, so a second `make install` does nothing. The folder
+# is part of it, because scripts in .venv hold its path; of pyproject.toml the part above the settings of tools.
 .PHONY: .install
 .install:
-	@want=$$( (pwd; cat $(INPUTS_$(KIND))) | cksum ); \
+	@want=$$( (pwd; cat $(LOCK) supervisor/version.py; sed '/^# ---/q' pyproject.toml) | cksum ); \
 	if [ -x $(BIN)/regelrecht-supervisor ] && [ "$$(cat .venv/.lock-$(KIND) 2>/dev/null)" = "$$want" ]; then exit 0; fi; \
 	set -e; \
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "regelrecht-supervisor needs Python 3.11 or newer, this is %s; try: make PYTHON=python3.11" % sys.version.split()[0])'; \

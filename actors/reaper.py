@@ -49,7 +49,8 @@ class Reaper:
         """
         try:
             for table, rows in await self.queue.sweep():
-                _log.info("swept", table=table, rows=rows)
+                if rows:
+                    _log.info("swept", table=table, rows=rows)
             if self._database_was_away:
                 _log.info("database is back; reaping waits for beats", wait_s=self.rule.reconnect_wait_s)
                 await trio.sleep(self.rule.reconnect_wait_s)

@@ -23,6 +23,7 @@ from protocols.yamlsource import (
     decode,
     emit_block,
     emit_flow,
+    is_flow,
     line_end,
     pairs_of,
     same,
@@ -33,6 +34,7 @@ ARTICLES: Final = "articles"
 ACCEPTED: Final = "accepted"
 _GAP_LISTS: Final = {"untranslatables": "construct", "markings": "about"}
 
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _ABSENT: Final = object()
 
 
@@ -89,7 +91,7 @@ class LawSource:
         for node, value in zip(nodes, values, strict=True):
             found = tuple(pairs_of(node))
             number = next((str(pair.value.value) for pair in found if pair.name == "number"), None)
-            entries.append(Entry(number, seen[number], value if isinstance(value, dict) else {}, found, _flow(node)))
+            entries.append(Entry(number, seen[number], value if isinstance(value, dict) else {}, found, is_flow(node)))
             seen[number] += 1
         return cls(text, tree, tuple(entries))
 
@@ -97,6 +99,14 @@ class LawSource:
     def numbers(self) -> tuple[str, ...]:
         """Of all entries, in order; an entry without a usable number has ``?``."""
         return tuple(entry.number or "?" for entry in self.entries)
+
+    def lines_of(self, position: int) -> tuple[int, int]:
+        """First and last line of an entry, counted from 1, for who reads the file in pieces."""
+        pairs = self.entries[position].pairs
+        if not pairs:
+            return 1, self.text.count("\n")
+        last = self.text.count("\n", 0, content_end(self.text, pairs[-1]))
+        return int(pairs[0].key.start_mark.line) + 1, last + 1
 
 
 @frozen
@@ -130,56 +140,86 @@ def compose(base: bytes, proposal: bytes, assigned: Collection[int]) -> Composit
     discarded = restored + _discarded(ours, theirs, found, assigned)
     if not wanted:
         return Composition(base, frozenset(), discarded)
-    return Composition(_spliced(ours, found, wanted, base), frozenset(wanted), discarded)
+    content = _spliced(ours, theirs, {position: found[ours.entries[position].key] for position in wanted}, wanted)
+    mark = _BYTE_ORDER_MARK if base.startswith(_BYTE_ORDER_MARK) else b""
+    return Composition(mark + content, frozenset(wanted), discarded)
 
 
-def _spliced(
-    ours: LawSource, found: Mapping[tuple[str | None, int], Entry], wanted: Mapping[int, Any], base: bytes
-) -> bytes:
+@frozen
+class CarriedOver:
+    """``kept`` and ``dropped`` are entry numbers whose model the new text has, and those that had one in the old."""
+
+    content: bytes
+    kept: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+
+def carry_over(base: bytes, former: bytes) -> CarriedOver:
+    """A new base with the models of the entries whose text is letter by letter the same as before (D55).
+
+    UnreadableLaw when either of the two cannot be read.
+    """
+    ours, theirs = LawSource.read(base), LawSource.read(former)
+    found = {entry.key: (position, entry) for position, entry in enumerate(ours.entries) if entry.number is not None}
+    others: dict[int, Entry] = {}
+    dropped = []
+    for entry in theirs.entries:
+        if entry.model is _ABSENT:
+            continue
+        position, present = found.get(entry.key, (-1, None))
+        if present is not None and same(present.tree.get("text", _ABSENT), entry.tree.get("text", _ABSENT)):
+            others[position] = entry
+        else:
+            dropped.append(entry.number or "?")
+    wanted = {position: entry.model for position, entry in others.items()}
+    content = _spliced(ours, theirs, others, wanted) if wanted else ours.text.encode()
+    return CarriedOver(content, tuple(ours.numbers[position] for position in sorted(wanted)), tuple(dropped))
+
+
+def _spliced(ours: LawSource, theirs: LawSource, others: Mapping[int, Entry], wanted: Mapping[int, Any]) -> bytes:
     """First with the proposal's own source, and where that does not read back as wanted, with blocks written anew."""
     expected = _expected(ours, wanted)
     for with_source in (True, False):
         edits = []
         for position, model in wanted.items():
             entry = ours.entries[position]
-            other = found[entry.key] if with_source else None
-            edits.append(_edit(ours.text, entry, other, model))
+            column = entry.pairs[0].column
+            block = _source_block(theirs.text, others[position], column) if with_source else None
+            edits.append(_edit(ours.text, entry, model, _written(model, column) if block is None else block))
         text = ours.text
         for start, end, replacement in sorted(edits, reverse=True):
             text = text[:start] + replacement + text[end:]
         try:
             if same(load_law(text), expected):
-                return base[: len(base) - len(base.removeprefix(b"\xef\xbb\xbf"))] + text.encode()
+                return text.encode()
         except UnreadableLaw:
             continue
     raise NotComposable("the law file has a layout into which machine_readable blocks cannot be put")
 
 
-def _edit(text: str, entry: Entry, other: Entry | None, model: Any) -> tuple[int, int, str]:
-    """Start, end and replacement that give ``entry`` this model. ``other``: whose source to take, if it can be."""
+def _written(model: Any, column: int) -> str:
+    return "" if model is _ABSENT else emit_block(MODEL, model, column)
+
+
+def _source_block(text: str, other: Entry, column: int) -> str | None:
+    pair = other.model_pair
+    return None if other.flow or pair is None else block_text(text, pair, column)
+
+
+def _edit(text: str, entry: Entry, model: Any, block: str) -> tuple[int, int, str]:
+    """Start, end and replacement that give ``entry`` this model, written as ``block`` where it has lines of its own."""
     present = entry.model_pair
     if entry.flow:
         return _flow_edit(text, entry, present, model)
-    column = entry.pairs[0].column
     if present is None:
         at = line_end(text, content_end(text, entry.pairs[-1]))
-        return at, at, "\n" + " " * column + _block(other, model, column)
+        return at, at, "\n" + " " * entry.pairs[0].column + block
     end = line_end(text, content_end(text, present))
     if model is not _ABSENT:
-        return present.start, end, _block(other, model, column)
+        return present.start, end, block
     if present.following is not None:
         return present.start, int(present.following.start_mark.index), ""
     return len(text[: present.start].rstrip(" ")) - 1, end, ""
-
-
-def _block(other: Entry | None, model: Any, column: int) -> str:
-    pair = None if other is None or other.flow else other.model_pair
-    source = None if pair is None or other is None else block_text(_source_of(pair), pair, column)
-    return emit_block(MODEL, model, column) if source is None else source
-
-
-def _source_of(pair: Pair) -> str:
-    return str(_SOURCES[id(pair)])
 
 
 def _flow_edit(text: str, entry: Entry, present: Pair | None, model: Any) -> tuple[int, int, str]:
@@ -250,29 +290,21 @@ def _discarded(
     ours: LawSource, theirs: LawSource, found: Mapping[tuple[str | None, int], Entry], assigned: Collection[int]
 ) -> int:
     """How many edits outside the assigned models the proposal holds."""
-    mine = {entry.key for entry in ours.entries}
+    mine = {entry.key: position for position, entry in enumerate(ours.entries)}
     count = _differing(ours.tree, theirs.tree, leave_out=(ARTICLES,))
-    count += sum(1 for entry in theirs.entries if entry.key not in mine)
+    count += sum(entry.key not in mine for entry in theirs.entries)
+    taken = frozenset(assigned)
     for position, entry in enumerate(ours.entries):
         other = found.get(entry.key)
         if other is None:
             count += 1
             continue
         count += _differing(entry.tree, other.tree, leave_out=(MODEL, "number"))
-        count += position not in set(assigned) and not same(entry.model, other.model)
-    order = [position for position, entry in enumerate(theirs.entries) if entry.key in mine]
-    return count + (_ranks(ours.entries, theirs.entries) != sorted(order) and 0)
-
-
-def _ranks(ours: Sequence[Entry], theirs: Sequence[Entry]) -> list[int]:
-    ranks = {entry.key: position for position, entry in enumerate(ours)}
-    return [ranks[entry.key] for entry in theirs if entry.key in ranks]
+        count += position not in taken and not same(entry.model, other.model)
+    order = [mine[entry.key] for entry in theirs.entries if entry.key in mine]
+    return count + (order != sorted(order))
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any], *, leave_out: Sequence[str]) -> int:
     keys = (set(one) | set(other)) - set(leave_out)
     return sum(not same(one.get(key, _ABSENT), other.get(key, _ABSENT)) for key in keys)
-
-
-def _flow(node: Any) -> bool:
-    return bool(getattr(node, "flow_style", False))

@@ -44,6 +44,6 @@ def parse(payload: str) -> ControlMessage | None:
                 return CancelHint(UUID(job_id))
             case {"pauses": _}:
                 return PausesChanged()
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     return None

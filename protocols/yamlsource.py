@@ -14,7 +14,7 @@ from typing import Any, Final
 import yaml
 from attrs import frozen
 from yaml import CSafeLoader, SafeDumper
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
 from protocols.lawyaml.read import UnreadableLaw
 from protocols.lawyaml.scalars import one_line
@@ -100,6 +100,11 @@ def block_text(text: str, pair: Pair, column: int) -> str | None:
     return "\n".join([first, *(_moved(line, shift) for line in rest)])
 
 
+def is_flow(node: Node) -> bool:
+    """Whether a collection is written as ``{...}`` or ``[...]``."""
+    return isinstance(node, CollectionNode) and bool(node.flow_style)
+
+
 def emit_block(key: str, value: Any, column: int) -> str:
     """``key: value`` in block style at ``column``; no indent before its first line, no line break at its end."""
     dumped = yaml.dump(
@@ -163,7 +168,7 @@ def _end_of(text: str, node: Node) -> int:
         if "+" in header.partition("#")[0]:  # its blank lines belong to it
             return end - 1 if text[end - 1 : end] == "\n" else end
         return len(text[:end].rstrip())
-    if isinstance(node, ScalarNode) or node.flow_style:
+    if isinstance(node, ScalarNode) or is_flow(node):
         return int(node.end_mark.index)
     return int(node.start_mark.index)  # a block collection ends where the last of its parts does
 

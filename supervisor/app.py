@@ -35,6 +35,7 @@ from supervisor.rules import drain_rule, rules_of, slots_of
 from supervisor.settings import Settings
 from supervisor.settings.ports import database_settings, embedded_settings, harvest_settings
 from supervisor.tree import TREE, House, Row, Tree
+from supervisor.version import VERSION
 from supervisor.watchdog import Watchdog
 
 _log = structlog.get_logger(__name__)
@@ -114,6 +115,7 @@ class Supervisor:
         return exitcodes.CLEAN
 
     async def _serve(self, settings: DatabaseSettings) -> int:
+        _log.info("starting", roles=[service.role for service in self.services], pid=os.getpid(), version=VERSION)
         async with open_database(settings) as database, AsyncExitStack() as stack:
             await _bring_up_to_date(database)
             queue = PgQueue(database, AftercareRules(self.settings.worker.exhausted_threshold))
@@ -125,7 +127,6 @@ class Supervisor:
             self.tree = self._grow(database, queue, handlers)
             for warning in self.settings.warnings:
                 _log.warning("settings", hint=warning)
-            _log.info("ready to claim", roles=[service.role for service in self.services], pid=os.getpid())
             await self.tree.run()
         self.lifecycle.advance(Phase.GONE)
         self.signals.exit_code = self.drain.exit_code

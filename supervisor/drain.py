@@ -96,7 +96,10 @@ class Drain:
                 ends.close_claims()
                 await ends.jobs.wait()
                 nursery.cancel_scope.cancel(reason="all jobs ended")
-        self.hurry("all jobs ended" if ends.jobs.is_set() else "the drain took its time")
+        if ends.jobs.is_set():
+            self.lifecycle.advance(Phase.CANCELLING)  # nothing is left to give up
+        else:
+            self.hurry(f"jobs still run after {self.rule.drain_s:g} s")
         with trio.move_on_after(self.rule.cancel_s):
             await ends.claimer.wait()
             ends.close_claims()

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Generic, TypeVar
 
+import structlog
 import trio
 from attrs import define, field, frozen
 
@@ -40,6 +41,7 @@ from supervisor.drain import Drain, Ends
 from supervisor.restart import Actor, Keeper, Policy
 from supervisor.rules import Rules
 
+_log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 
@@ -57,9 +59,7 @@ class Inbox(Generic[T]):
 
 @define
 class House:
-    """What actors are made of. Inboxes have no bound because their senders must never wait (a claim in its first breath,
-    a runner cleaning up) and each has a few messages under way at most; claims are handed over, not buffered (QH-22).
-    """
+    """What actors are made of. Inboxes have no bound, since their senders must never wait and have few messages under way."""
 
     queue: QueuePort
     handlers: Mapping[JobType, JobHandler]
@@ -70,7 +70,7 @@ class House:
     subscription: Subscription
     heartbeat: Inbox[HeartbeatMessage] = field(init=False, factory=Inbox)
     claimer: Inbox[ClaimerMessage] = field(init=False, factory=Inbox)
-    claims: Inbox[ClaimedJob] = field(init=False, factory=partial(Inbox, 0))
+    claims: Inbox[ClaimedJob] = field(init=False, factory=partial(Inbox, 0))  # handed over, never buffered (QH-22)
     cancels: Inbox[CancelJob] = field(init=False, factory=Inbox)
     flushes: Inbox[FlushProgress] = field(init=False, factory=Inbox)
     alarms: Inbox[Escalation] = field(init=False, factory=Inbox)
@@ -142,6 +142,7 @@ class Tree:
             for name, keeper in self.keepers.items():
                 await nursery.start(keeper.run, name=name)
             self.house.lifecycle.advance(Phase.RUNNING)
+            _log.info("ready to claim", slots={role.role: role.slots for role in self.house.roles})
             await self.drain.conduct(ends)
             nursery.cancel_scope.cancel(reason="closing")
 

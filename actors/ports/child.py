@@ -106,7 +106,8 @@ async def run_child(
     Raises ResourceExhausted when the machine cannot start one more process, Permanent when there is no such program or
     folder, Transient for other trouble at the start.
     """
-    output = _Output(on_chunk, stdout_limit_bytes, stderr_tail_bytes, stop or trio.Event())
+    stop = trio.Event() if stop is None else stop
+    output = _Output(on_chunk, stdout_limit_bytes, stderr_tail_bytes, stop)
     ended: Exit | SupervisorError
     # Cancellation is one more reason to stop, told by a task outside the shield: so the pipes are read to the last
     # byte while the family winds down, whatever the reason was.
@@ -286,11 +287,12 @@ class _Child:
         """SIGTERM, wait ``grace_s``, SIGKILL, wait; the pids that are left even then."""
         if not (alive := self._alive()):
             return ()
-        if self.leader_ends_family and not self.exited.is_set():
-            proctable.send([self.process.pid], signal.SIGTERM)
-        else:
+        if not self.leader_ends_family:
             self._signal(signal.SIGTERM, alive)
-        await self._wait_for_family(grace_s, None)
+            await self._wait_for_family(grace_s, None)
+        elif not self.exited.is_set():
+            proctable.send([self.process.pid], signal.SIGTERM)
+            await self._wait_for_family(grace_s, None)
         self._signal(signal.SIGKILL, self._alive())
         # Again and again, for whoever was forked between snapshot and signal.
         await self._wait_for_family(KILL_WAIT_S, signal.SIGKILL)

@@ -33,7 +33,7 @@ _FOR_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 
 def version() -> int:
     """The version of Landlock that the kernel offers; 0 when it has none or it is switched off."""
-    return max(0, _libc().syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG))
+    return max(0, _syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG))
 
 
 def ruleset(writable: Iterable[str], readable: Iterable[str], devices: Iterable[str]) -> int:
@@ -45,7 +45,7 @@ def ruleset(writable: Iterable[str], readable: Iterable[str], devices: Iterable[
     offered = version()
     handled = _FIRST | (_REFER if offered >= 2 else 0) | (_TRUNCATE if offered >= 3 else 0)
     attributes = struct.pack("=QQQ", handled, 0, _SCOPES) if offered >= 6 else struct.pack("=Q", handled)
-    rules = _checked("ruleset", _libc().syscall(_CREATE_RULESET, attributes, len(attributes), 0))
+    rules = _checked("ruleset", _syscall(_CREATE_RULESET, attributes, len(attributes), 0))
     try:
         for paths, access in (
             (writable, handled & ~(_MAKE_CHAR | _MAKE_BLOCK)),
@@ -62,7 +62,7 @@ def ruleset(writable: Iterable[str], readable: Iterable[str], devices: Iterable[
 
 def restrict_self(rules: int) -> None:
     """From here on only what ``rules`` allow. Needs no-new-privileges. There is no way back."""
-    _checked("restrict_self", _libc().syscall(_RESTRICT_SELF, rules, 0))
+    _checked("restrict_self", _syscall(_RESTRICT_SELF, rules, 0))
 
 
 def _allow(rules: int, path: str, access: int) -> None:
@@ -74,13 +74,17 @@ def _allow(rules: int, path: str, access: int) -> None:
         if not stat.S_ISDIR(os.fstat(target).st_mode):
             access &= _FOR_FILES
         rule = struct.pack("=Qi", access, target)
-        _checked(path, _libc().syscall(_ADD_RULE, rules, _RULE_PATH_BENEATH, rule, 0))
+        _checked(path, _syscall(_ADD_RULE, rules, _RULE_PATH_BENEATH, rule, 0))
     finally:
         os.close(target)
 
 
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
+def _syscall(number: int, *arguments: int | bytes | None) -> int:
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.restype = ctypes.c_long
+    # A bare int would be passed as 32 bits, and what is above them in the register is anybody's guess.
+    wide = (ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments)
+    return int(call(ctypes.c_long(number), *wide))
 
 
 def _checked(what: str, answer: int) -> int:

@@ -107,9 +107,14 @@ class MemoryQueue:
     def age(self, job_id: UUID, seconds: float) -> None:
         """Let ``seconds`` pass for one row: its claim and its last beat lie further back."""
         job, back = self._jobs[job_id], dt.timedelta(seconds=seconds)
-        assert job.started_at is not None
-        assert job.heartbeat_at is not None
-        self._store(evolve(job, started_at=job.started_at - back, heartbeat_at=job.heartbeat_at - back))
+        if job.started_at is not None and job.heartbeat_at is not None:
+            self._store(evolve(job, started_at=job.started_at - back, heartbeat_at=job.heartbeat_at - back))
+
+    def make_due(self, job_id: UUID) -> None:
+        """The waiting time of a row is over."""
+        job = self._jobs[job_id]
+        if job.scheduled_at is not None:
+            self._store(evolve(job, scheduled_at=self._now()))
 
     def steal(self, job_id: UUID) -> None:
         """What a person with SQL does: the row gets a claim of somebody else's."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+from contextlib import suppress
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
+_PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 
@@ -20,6 +22,17 @@ def become_subreaper(enable: bool = True) -> None:
 def forbid_new_privileges() -> None:
     """No set-uid program gives this process or its descendants more rights, ever. Also what Landlock asks for."""
     _prctl("PR_SET_NO_NEW_PRIVS", _PR_SET_NO_NEW_PRIVS, 1)
+
+
+def drop_capabilities() -> None:
+    """What is executed from here on is no more than an ordinary program, though its user be root.
+
+    With CAP_PERFMON, for example, root reads ``/proc/PID/environ`` of any process in spite of Landlock. For other
+    users this changes nothing: they have none, and get none (:func:`forbid_new_privileges`).
+    """
+    with suppress(OSError):  # EPERM: an ordinary user; EINVAL: past the last capability of this kernel
+        for capability in range(64):
+            _prctl("PR_CAPBSET_DROP", _PR_CAPBSET_DROP, capability)
 
 
 def make_undumpable() -> None:

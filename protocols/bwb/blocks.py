@@ -4,6 +4,7 @@ An entry's text is its blocks joined by blank lines. Lid and item numbers stand 
 writes them, and nested items are blocks of their own without indentation, as in style ``article``.
 """
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -15,6 +16,8 @@ from protocols.bwb.inline import INLINE, Entry, content, inline, needs_space, on
 from protocols.bwb.tables import markdown_table
 from protocols.bwb.walk import Task, run
 from protocols.bwb.xml import own_text, tag_of
+
+_NOTE_AT_START = re.compile(r"\A(\[\^[^\]]*\]):")
 
 Block = Callable[[Entry, etree._Element, list[str]], Task[str]]
 
@@ -90,6 +93,8 @@ def _flush(parts: list[str], blocks: list[str]) -> None:
 
 
 def _append(blocks: list[str], text: str) -> None:
+    if text.startswith("[^"):  # a colon right behind a footnote sign would make it the footnote itself
+        text = _NOTE_AT_START.sub(r"\1 :", text)
     if text:
         blocks.append(text)
 

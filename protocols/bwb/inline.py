@@ -189,18 +189,13 @@ def _note(entry: Entry, note: etree._Element) -> Task[str]:
         return f" ({mark} {words})" if mark else f" ({words})"
     shown = f"{mark} {words}" if mark and not label.startswith(mark) else words
     entry.notes.append(f"[^{label}]: {shown}")
-    return _note_sign(note, label)
+    return f"[^{label}]"
 
 
 def _note_reference(entry: Entry, element: etree._Element) -> Task[str]:
     words: str = yield content(entry, element)
     label = entry.labels.with_id(element.get("refid", ""))
-    return words if label is None else words + _note_sign(element, label)
-
-
-def _note_sign(element: etree._Element, label: str) -> str:
-    """The footnote sign; a colon right behind it would make it the start of a footnote instead."""
-    return f"[^{label}] " if (element.tail or "").startswith(":") else f"[^{label}]"
+    return words if label is None else f"{words}[^{label}]"
 
 
 def _picture(_entry: Entry, element: etree._Element) -> str:

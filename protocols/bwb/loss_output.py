@@ -5,6 +5,8 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from lxml import etree
+
 from protocols.bwb.loss_pieces import Piece, bare
 
 _NEAR: Final = 40
@@ -14,6 +16,8 @@ _NEAR_MARKS: Final = 2000
 _LONG: Final = 16
 _FAR: Final = 20_000
 """A piece of at least ``_LONG`` characters is also looked for this far ahead: it cannot be found there by chance."""
+_DEFINITION: Final = re.compile(r"\[ref[0-9]+\]: http")
+_NOTE: Final = re.compile(r"\[\^[^\]]*\]: ")
 _AHEAD: Final = 300
 """How many entries further the entry of an article is looked for; leaf style makes many of one."""
 _MARKS: Final = re.compile(
@@ -136,7 +140,8 @@ class Output:
     def _names(self, piece: Piece) -> list[str]:
         own = {"annex": f"annex {piece.annex}", "article": "body"}.get(piece.region, piece.region)
         order = [own, "body"]
-        if piece.in_heading:
+        owner = _owner(piece) if piece.in_heading else None
+        if owner is not None and (owner.tag != "bijlage" or _has_articles(owner)):
             order = ["structure", *order]
         if piece.in_note and not piece.in_heading:  # notes of a heading stand in it
             order = [f"{name} notes" for name in order if f"{name} notes" in self.streams] + order
@@ -150,9 +155,9 @@ def _text_and_notes(parts: Iterator[str] | Sequence[str]) -> tuple[list[str], li
     for part in parts:
         in_note = False
         for line in part.split("\n"):
-            if line.startswith("[ref") and "]: http" in line:
+            if _DEFINITION.match(line):
                 continue
-            if line.startswith("[^") and "]: " in line:
+            if _NOTE.match(line):
                 in_note = True
                 notes.append(line)
             elif in_note and line:
@@ -182,11 +187,21 @@ def _cleaned(number: str) -> list[str]:
     return [form for form in (bare, f"{bare[:-1]}_bis" if bare.endswith("*") else "") if form and form != number]
 
 
+def _owner(piece: Piece) -> etree._Element | None:
+    """What the heading around ``piece`` is the heading of."""
+    kop = next(piece.element.iterancestors("kop"), piece.element)
+    return kop.getparent()
+
+
 def _stands_twice(piece: Piece) -> bool:
     """Whether a heading is in the structure and in its own entry: both have to be read past it, the entry must have it."""
-    if not piece.in_heading:
+    owner = _owner(piece) if piece.in_heading else None
+    if owner is None:
         return False
-    owner = next(piece.element.iterancestors("kop"), piece.element).getparent()
-    if owner is None or owner.tag not in ("artikel", "wijzig-artikel", "bijlage"):
-        return False
-    return owner.tag == "bijlage" or piece.element.tag == "nr"
+    if owner.tag in ("artikel", "wijzig-artikel"):
+        return piece.element.tag == "nr"
+    return owner.tag == "bijlage" and _has_articles(owner)
+
+
+def _has_articles(element: etree._Element) -> bool:
+    return next(element.iter("artikel", "wijzig-artikel"), None) is not None

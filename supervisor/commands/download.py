@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from datetime import date
 
     from actors.jobs.harvest.produce import Product
-    from actors.ports.lawsource import BwbDocuments
     from supervisor.settings.areas import Sources
 
 
@@ -37,30 +36,26 @@ Examples:
 @click.option("--xml", "keep_xml", is_flag=True, help="Keep the downloaded text beside the YAML.")
 @json_option
 def command(law_id: str, day: str | None, output: Path, style: str | None, keep_xml: bool, as_json: bool) -> None:
-    """Download a law and convert it to YAML. Needs no database."""
+    """Download a law, national (BWBR…) or local (CVDR…), and convert it to YAML. Needs no database."""
     import trio
 
-    from actors.jobs.harvest.produce import produce_bwb
-    from protocols.bwb.toestand import Style
     from protocols.law_ids import parse_date
-    from protocols.lawyaml.files import DEFAULT_BASE
     from supervisor.settings import areas, load_area
 
     quiet_logs()
     sources = load_area(areas.Sources, os.environ)
     wanted = None if day is None else parse_date(day)
     if not as_json:
-        click.echo(f"downloading {law_id} from {sources.bwb_repository_url} ...", err=True)
-    documents = trio.run(_fetch, sources, law_id, wanted)
-    product = produce_bwb(documents, style=Style(style or sources.style), base=DEFAULT_BASE)
-    paths = trio.run(_write, documents, product, output, keep_xml)
+        click.echo(f"downloading {law_id} ...", err=True)
+    product, xml = trio.run(_product, sources, law_id, wanted, style or sources.style)
+    paths = trio.run(_write, product, xml if keep_xml else None, output)
     law = product.law
     if as_json:
         print_json(
             {
-                "law_id": documents.bwb_id,
+                "law_id": law.law_id,
                 "title": law.title,
-                "valid_from": documents.valid_from,
+                "valid_from": law.valid_from,
                 "files": [str(output / path) for path in paths],
                 "referenced": product.referenced_bwb_ids,
                 "warnings": law.warnings,
@@ -69,21 +64,32 @@ def command(law_id: str, day: str | None, output: Path, style: str | None, keep_
         return
     for warning in law.warnings:
         click.echo(f"Warning: {warning}", err=True)
-    click.echo(f"{law.title}, from {documents.valid_from}: {len(law.articles)} entries", err=True)
+    click.echo(f"{law.title}, from {law.valid_from}: {len(law.articles)} entries", err=True)
     for path in paths:
         click.echo(output / path)
 
 
-async def _fetch(sources: Sources, law_id: str, day: date | None) -> BwbDocuments:
+async def _product(sources: Sources, law_id: str, day: date | None, style_name: str) -> tuple[Product, bytes]:
+    """The converted law, national or decentral, and the text it was made from."""
+    from actors.jobs.harvest.produce import produce_bwb, produce_cvdr
     from actors.ports.fetch import open_fetcher
     from actors.ports.lawsource import LawRepository
+    from protocols.bwb.toestand import Style
+    from protocols.law_ids import LawSource, law_source
+    from protocols.lawyaml.files import DEFAULT_BASE
     from supervisor.settings.ports import fetch_settings
 
+    style = Style(style_name)
     async with open_fetcher(fetch_settings(sources)) as fetcher:
-        return await LawRepository(fetcher).fetch_bwb(law_id, day)
+        repository = LawRepository(fetcher)
+        if law_source(law_id) is LawSource.CVDR:
+            local = await repository.fetch_cvdr(law_id, day)
+            return produce_cvdr(local, style=style, base=DEFAULT_BASE), local.text
+        national = await repository.fetch_bwb(law_id, day)
+        return produce_bwb(national, style=style, base=DEFAULT_BASE), national.toestand
 
 
-async def _write(documents: BwbDocuments, product: Product, output: Path, keep_xml: bool) -> list[str]:
+async def _write(product: Product, xml: bytes | None, output: Path) -> list[str]:
     """The law file and its status, and the XML under the same name; the paths, below ``output``."""
     from pathlib import PurePosixPath
 
@@ -91,8 +97,8 @@ async def _write(documents: BwbDocuments, product: Product, output: Path, keep_x
     from protocols.corpus import FileChange, Publication
 
     content = [FileChange(product.path, product.content)]
-    if keep_xml:
-        content.append(FileChange(str(PurePosixPath(product.path).with_suffix(".xml")), documents.toestand))
+    if xml is not None:
+        content.append(FileChange(str(PurePosixPath(product.path).with_suffix(".xml")), xml))
     bookkeeping = (FileChange(product.status_path, product.status),)
     publication = Publication(tuple(content), subject="download", bookkeeping=bookkeeping)
     await FolderCorpus(output).publish(publication, confirm=_nothing)

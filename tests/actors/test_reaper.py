@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import uuid4
 
+import pytest
 import trio
 
 from actors.ports.queue import ClaimRequest, ReapRule, Want
@@ -32,6 +33,7 @@ async def test_all_orphans_of_now_are_taken_in_one_pass(autojump_clock: trio.abc
     assert statuses == [JobStatus.FAILED, JobStatus.PENDING] * 2 + [JobStatus.FAILED]
 
 
+@pytest.mark.claim("S0-014")
 async def test_a_beaten_job_is_left_alone_however_long_it_runs(autojump_clock: trio.abc.Clock) -> None:
     # QH-04, and QH-08: beats come from an actor of their own
     async def three_hours(work: object) -> None:

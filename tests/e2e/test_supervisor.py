@@ -49,6 +49,7 @@ async def test_jobs_are_done_and_an_idle_supervisor_ends_at_once_on_sigterm(pod:
 
 @pytest.mark.claim("S0-003")
 @pytest.mark.time_limit(120)
+@pytest.mark.slow
 async def test_two_supervisors_drain_2000_jobs_and_each_ends_exactly_once(pod: Fleet) -> None:
     await pod.sql("CREATE TABLE probe_effects (job_id uuid NOT NULL)")
     await pod.add([{"settle": True}] * 2000)
@@ -138,6 +139,7 @@ async def test_a_third_signal_ends_the_process_by_itself(pod: Fleet) -> None:
 
 @pytest.mark.parametrize("payload", [{"deaf": True}, {"block": True}], ids=["deaf job", "blocked loop"])
 @pytest.mark.time_limit(60)
+@pytest.mark.slow
 async def test_the_end_is_bounded_whatever_a_job_does(pod: Fleet, payload: dict[str, object]) -> None:
     # SD-02, D12: ten seconds after the drain, exit 1, and the log says who did not end
     one = pod.start(SUPERVISOR_DRAIN_SECS="0.5")
@@ -204,6 +206,7 @@ async def test_a_job_is_cancelled_on_whichever_supervisor_holds_it(pod: Fleet) -
     assert sum(len(one.children()) for one in both) == 1
 
 
+@pytest.mark.slow
 async def test_a_poisonous_job_kills_its_holder_three_times_and_then_rests(pod: Fleet) -> None:
     # QH-16
     await pod.add([{"seconds": 60}], max_attempts=3)
@@ -277,6 +280,24 @@ async def test_a_signal_before_the_database_answers_ends_the_process_at_once_wit
             assert await one.exit_code() == exitcodes.CLEAN
             assert time.monotonic() - begin < 3
     assert "Traceback" not in one.log.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.time_limit(90)
+@pytest.mark.slow
+async def test_a_signal_at_any_point_of_the_start_is_no_traceback_and_no_hang(pod: Fleet, number: int) -> None:
+    # SD-05. Before Python has even read the program, the signal does what it does by default.
+    for tenths in range(0, 20, 2):
+        one = pod.start()
+        await trio.sleep(tenths / 10)
+        one.signal(number)
+        code = await one.exit_code(limit_s=10)
+        text = one.log.read_text()
+        if "starting" in text:
+            assert code == exitcodes.CLEAN, text
+            assert "Traceback" not in text
+        else:
+            assert code in {exitcodes.CLEAN, -number, 1, 130}, text
 
 
 async def test_probes_tell_that_the_loop_turns_and_that_it_claims_until_the_drain(pod: Fleet) -> None:

@@ -6,16 +6,13 @@ Law status, tasks and budget belong to PostgreSQL alone and are tested with it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from attrs import define, field
 
 from actors.ports.database import Database
-from actors.ports.memoryqueue import MemoryQueue
-from actors.ports.pgqueue import PgQueue
-from actors.ports.queue import ClaimAnswer, ClaimRequest, QueuePort, ReapRule, Want
+from actors.ports.queue import ClaimAnswer, ClaimRequest, ReapRule, Want
 from protocols.failures import (
     ContentFailure,
     HandedBack,
@@ -28,62 +25,12 @@ from protocols.failures import (
     Transient,
 )
 from schema.connection import Connection
-from schema.rows import Job, JobRequest, JobStatus, JobType, Lease
+from schema.rows import Job, JobStatus, JobType, Lease
 from tests.kit import probe
 from tests.kit.jobrows import Rows
+from tests.kit.queuebench import Bench, MemoryBench, PostgresBench
 
 PROBES = Want((JobType.PROBE,), 1)
-
-
-class Bench(Protocol):
-    """A queue and the hands to look at its rows."""
-
-    @property
-    def queue(self) -> QueuePort: ...
-    async def add(self, law_id: str = "law", **values: Any) -> Job: ...
-    async def job(self, job_id: UUID) -> Job: ...
-    async def age(self, job_id: UUID, seconds: float) -> None: ...
-    async def ask_to_cancel(self, job_id: UUID) -> None: ...
-
-
-@define
-class MemoryBench:
-    queue: MemoryQueue = field(factory=MemoryQueue)
-
-    async def add(self, law_id: str = "law", **values: Any) -> Job:
-        job = self.queue.add(JobRequest(values.pop("job_type", JobType.PROBE), law_id, **values))
-        assert job is not None
-        return job
-
-    async def job(self, job_id: UUID) -> Job:
-        return self.queue.job(job_id)
-
-    async def age(self, job_id: UUID, seconds: float) -> None:
-        self.queue.age(job_id, seconds)
-
-    async def ask_to_cancel(self, job_id: UUID) -> None:
-        self.queue.ask_to_cancel(job_id)
-
-
-@define
-class PostgresBench:
-    rows: Rows
-
-    @property
-    def queue(self) -> PgQueue:
-        return self.rows.queue
-
-    async def add(self, law_id: str = "law", **values: Any) -> Job:
-        return await self.rows.add(values.pop("job_type", JobType.PROBE), law_id, **values)
-
-    async def job(self, job_id: UUID) -> Job:
-        return await self.rows.job(job_id)
-
-    async def age(self, job_id: UUID, seconds: float) -> None:
-        await self.rows.age(job_id, seconds)
-
-    async def ask_to_cancel(self, job_id: UUID) -> None:
-        await self.rows.sql("UPDATE jobs SET cancel_requested_at = now() WHERE id = $1", job_id)
 
 
 @pytest.fixture
@@ -284,22 +231,12 @@ async def test_a_retryable_failure_waits_30_60_s_and_then_is_final(bench: Bench)
         assert (row.scheduled_at - row.updated_at).total_seconds() == pytest.approx(expected, abs=1)
         assert row.result["kind"] == "transient"
         assert (await claim(bench)).jobs == ()
-        await make_due(bench, job.id)
+        await bench.make_due(job.id)
     (job,) = (await claim(bench)).jobs
     assert await bench.queue.fail(job.lease_held, Transient("network")) is JobStatus.FAILED
     row = await bench.job(job.id)
     assert row.completed_at is not None
     assert row.scheduled_at is None
-
-
-async def make_due(bench: Bench, job_id: UUID) -> None:
-    if isinstance(bench, MemoryBench):
-        from attrs import evolve
-
-        bench.queue._jobs[job_id] = evolve(bench.queue.job(job_id), scheduled_at=bench.queue.job(job_id).created_at)
-    else:
-        assert isinstance(bench, PostgresBench)
-        await bench.rows.make_due(job_id)
 
 
 @pytest.mark.parametrize("failure", [ContentFailure("no"), InvalidPayload("no"), JobCancelled("no")])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from typing import Any
 
+import pytest
 from attrs import frozen
 
 from supervisor.settings import AREAS
@@ -36,13 +38,18 @@ def clean_environ(**settings: str) -> dict[str, str]:
 
 
 def run(*args: object, **settings: str) -> Done:
-    """``regelrecht-supervisor args`` with these settings and no others."""
-    done = subprocess.run(
+    """``regelrecht-supervisor args`` with these settings and no others. One that hangs fails the test with its stacks."""
+    with subprocess.Popen(
         [sys.executable, "-m", "supervisor", *map(str, args)],
-        env=clean_environ(**settings),
-        capture_output=True,
+        env=clean_environ(**settings, PYTHONFAULTHANDLER="1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)
+            out, err = process.communicate()
+            pytest.fail(f"{args} still ran after {LIMIT_S} s\n{out}\n{err}")
+    return Done(process.returncode, out, err)

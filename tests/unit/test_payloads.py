@@ -98,7 +98,7 @@ def test_a_result_of_an_existing_worker_is_read_with_its_defaults() -> None:
     assert (result.source_type, result.changed, result.change, result.warnings) == ("bwb", True, Change.TEXT, ("w",))
     with pytest.raises(InvalidPayload, match="law_name"):
         read_harvest_result({})
-    with pytest.raises(InvalidPayload, match="list of texts"):
+    with pytest.raises(InvalidPayload, match="warnings"):
         read_harvest_result({**document, "warnings": "w"})
 
 

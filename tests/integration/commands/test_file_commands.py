@@ -171,5 +171,30 @@ async def test_search_lists_each_law_once_as_table_and_as_json() -> None:
         table = await trio.to_thread.run_sync(partial(cli.run, "search", "fiets", **settings))
         assert "fiets" in server.targets[0]
     assert listed.code == 0, listed.err
-    assert [(hit["bwb_id"], hit["title"], hit["type"]) for hit in listed.json] == records
+    assert [(hit["id"], hit["title"], hit["type"]) for hit in listed.json] == records
     assert [line.split()[0] for line in table.out.splitlines()] == ["ID", "BWBR0990001", "BWBR0990003"]
+
+
+CVDR = "CVDR990001"
+
+
+async def test_local_regulations_are_found_downloaded_and_mirrored_too(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "fixtures/cvdr/CVDR990001_2.xml").read_bytes()
+    records = (Path(__file__).parents[2] / "fixtures/cvdr/sru_versions.xml").read_bytes()
+    async with fake_repository() as server:
+        server.serve("/sru/Search", Reply(body=records))
+        server.serve(f"/cvdr/{CVDR}/2/xml/{CVDR}_2.xml", Reply(body=text))
+        settings = {"CVDR_SRU_URL": f"{server.url}/sru/Search", "CVDR_REPOSITORY_URL": server.url}
+
+        async def run(*args: object) -> cli.Done:
+            return await trio.to_thread.run_sync(partial(cli.run, *args, **settings))
+
+        found = await run("search", "--local", "stepverordening", "--json")
+        assert found.code == 0, found.err
+        assert CVDR in found.json[0]["id"]
+        done = await run("download", f"{CVDR}_2", "--output", tmp_path / "out", "--json")
+        assert done.code == 0, done.err
+        assert Path(done.json["files"][0]).is_file()
+        mirrored = await run("mirror", tmp_path / "mirror", f"{CVDR}_2", "--json")
+        assert mirrored.code == 0, mirrored.err
+        assert (tmp_path / f"mirror/cvdr/{CVDR}/2/xml/{CVDR}_2.xml").read_bytes() == text

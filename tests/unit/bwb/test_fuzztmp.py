@@ -25,7 +25,7 @@ from tests.kit.yaml_readers import read_11
 
 Draw = Callable[[st.SearchStrategy[str]], str]
 
-EXAMPLES = 10_000 if hypothesis.settings.get_current_profile_name() == "nightly" else 2500
+EXAMPLES = 10_000 if hypothesis.settings.get_current_profile_name() == "nightly" else 3000
 
 GAPS = st.sampled_from(["", "", "", " ", "\n", "\n      ", "\t"])
 SIGNS = st.sampled_from(

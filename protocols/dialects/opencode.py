@@ -1,0 +1,407 @@
+"""The opencode CLI: ``opencode run … --format json``. It talks to VLAM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Final
+
+import msgspec
+from attrs import define
+
+from protocols.agentevents import (
+    NOTHING,
+    ONLY_OUTPUT,
+    OUTPUT,
+    AgentEvent,
+    ApiError,
+    Cause,
+    Retry,
+    SessionSeen,
+    StepEnded,
+    StepStarted,
+    ToolCall,
+    Turn,
+    Usage,
+    whole,
+)
+from protocols.agentview import CallView
+from protocols.dialects.base import (
+    AgentCall,
+    CallVerdict,
+    CommandLine,
+    Dialect,
+    Ending,
+    Folders,
+    VerdictKind,
+    passed_on,
+    prompt_on_stdin,
+)
+from protocols.dialects.lineparser import LineParser, cause_of_status, first_line, own_words
+from protocols.failures import InvalidInput
+from protocols.toolsummary import shown_name, target_of
+
+MOST_ATTACHED: Final = 64 << 10
+"""Bytes of a file that goes along with the prompt; of a longer one the prompt names path and lines (D59)."""
+
+INVALID_TOOL: Final = "invalid"
+"""What a call that cannot be read, or that names no tool, is turned into."""
+
+SWITCHES: Final = {
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",
+    "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+    "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+    "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "OPENCODE_DISABLE_SHARE": "1",
+}
+
+NOT_PASSED: Final = frozenset({"OPENCODE_PATH", "OPENCODE_MODEL"})
+"""Settings of the supervisor."""
+
+_ELSEWHERE: Final = frozenset(
+    {"OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG_DIR", "OPENCODE_PERMISSION"}
+)
+"""They would put another configuration in the place of the one in the private folder, denials included (D48, D50)."""
+
+_ERROR_CAUSES: Final[Mapping[str, Cause]] = {
+    "ContextOverflowError": Cause.CONTEXT,
+    "ContentFilterError": Cause.REFUSED,
+    "MessageOutputLengthError": Cause.OUTPUT_LIMIT,
+    "ProviderAuthError": Cause.AUTH,
+}
+_QUOTA_CODES: Final = frozenset({"insufficient_quota", "quota_exceeded", "billing_hard_limit_reached"})
+
+
+# --- Lines on the wire -----------------------------------------------------------------------------------------------
+
+
+class _Cache(msgspec.Struct):
+    read: float | None = None
+    write: float | None = None
+
+
+class _Tokens(msgspec.Struct):
+    total: float | None = None
+    input: float | None = None
+    output: float | None = None
+    reasoning: float | None = None
+    cache: _Cache | None = None
+
+
+class _ToolMetadata(msgspec.Struct):
+    exit: Any = None
+
+
+class _State(msgspec.Struct):
+    status: str = ""
+    input: msgspec.Raw = msgspec.Raw(b"{}")
+    metadata: _ToolMetadata | None = None
+
+
+class _StartPart(msgspec.Struct):
+    messageID: str = ""  # noqa: N815 - as opencode spells it
+
+
+class _TextPart(msgspec.Struct):
+    text: str = ""
+    synthetic: bool | None = None
+
+
+class _ToolPart(msgspec.Struct):
+    tool: str = ""
+    callID: str = ""  # noqa: N815
+    state: _State = _State()
+
+
+class _FinishPart(msgspec.Struct):
+    reason: str = ""
+    tokens: _Tokens | None = None
+    cost: float | None = None
+
+
+class _Line(msgspec.Struct, kw_only=True):
+    timestamp: Any = None
+    sessionID: Any = None  # noqa: N815
+
+
+class _StepStart(_Line, tag="step_start"):
+    part: _StartPart
+
+
+class _Text(_Line, tag="text"):
+    part: _TextPart
+
+
+class _Reasoning(_Line, tag="reasoning"):
+    part: _TextPart
+
+
+class _ToolUse(_Line, tag="tool_use"):
+    part: _ToolPart
+
+
+class _StepFinish(_Line, tag="step_finish"):
+    part: _FinishPart
+
+
+class _ErrorData(msgspec.Struct):
+    message: Any = None
+    statusCode: Any = None  # noqa: N815
+    responseBody: Any = None  # noqa: N815
+    responseHeaders: Any = None  # noqa: N815
+
+
+class _ErrorBody(msgspec.Struct):
+    name: str = ""
+    data: _ErrorData | None = None
+
+
+class _Error(_Line, tag="error"):
+    error: _ErrorBody
+
+
+class _Done(_Line, tag="done"):
+    pass
+
+
+_Wire = _StepStart | _Text | _Reasoning | _ToolUse | _StepFinish | _Error | _Done
+
+
+# --- Reading ---------------------------------------------------------------------------------------------------------
+
+
+@define
+class _Step:
+    text_chars: int = 0
+    reasoning_chars: int = 0
+    tool_input_chars: int = 0
+    tool_calls: int = 0
+    fingerprint: int = 0
+
+
+class OpencodeParser(LineParser):
+    """Every line is a finished part; retries print nothing, but a step that starts twice shows one."""
+
+    types = frozenset({"step_start", "text", "reasoning", "tool_use", "step_finish", "error", "done"})
+    decoder = msgspec.json.Decoder(_Wire)
+
+    def __init__(self, cwd: str | None = None) -> None:
+        super().__init__(cwd)
+        self._session: str | None = None
+        self._step = _Step()
+        self._message: str | None = None
+        self._open = False
+
+    def events(self, wire: _Wire) -> tuple[AgentEvent, ...]:
+        found = self._events(wire)
+        if isinstance(wire.timestamp, int) and not isinstance(wire.timestamp, bool):
+            self.stamp_ms = wire.timestamp
+        if self._session is None and isinstance(wire.sessionID, str) and wire.sessionID:
+            self._session = wire.sessionID
+            return (SessionSeen(wire.sessionID), *found)
+        return found
+
+    def _events(self, wire: _Wire) -> tuple[AgentEvent, ...]:
+        match wire:
+            case _StepStart(part=part):
+                return self._started(part)
+            case _Text(part=part) | _Reasoning(part=part):
+                return self._wrote(part, thought=isinstance(wire, _Reasoning))
+            case _ToolUse(part=part):
+                return self._tool(part)
+            case _StepFinish(part=part):
+                return self._finished(part)
+            case _Error(error=error):
+                return (_api_error(error),)
+            case _:
+                return NOTHING
+
+    def _started(self, part: _StartPart) -> tuple[AgentEvent, ...]:
+        again = self._open and bool(part.messageID) and part.messageID == self._message
+        self._message = part.messageID
+        self._step = _Step()
+        self._open = True
+        if again:
+            return (Retry(error="step", cause=Cause.NETWORK), StepStarted(again=True))
+        return (StepStarted(),)
+
+    def _wrote(self, part: _TextPart, *, thought: bool) -> tuple[AgentEvent, ...]:
+        if part.synthetic:  # a note of opencode's own, such as after a compaction
+            return NOTHING
+        step = self._step
+        if thought:
+            step.reasoning_chars += len(part.text)
+        else:
+            step.text_chars += len(part.text)
+        step.fingerprint = hash((step.fingerprint, thought, part.text))
+        return ONLY_OUTPUT
+
+    def _tool(self, part: _ToolPart) -> tuple[AgentEvent, ...]:
+        state = part.state
+        arguments = bytes(state.input)
+        code = state.metadata.exit if state.metadata is not None else None
+        failed = state.status == "error" or part.tool == INVALID_TOOL or (isinstance(code, int) and code != 0)
+        chars = len(arguments.decode(errors="replace"))
+        self._step.tool_calls += 1
+        self._step.tool_input_chars += chars
+        call = ToolCall(
+            id=part.callID,
+            name=shown_name(part.tool),
+            target=target_of(part.tool, arguments, self.cwd),
+            input_chars=chars,
+            failed=failed,
+            late=not self._open,
+        )
+        return (OUTPUT, call)
+
+    def _finished(self, part: _FinishPart) -> tuple[AgentEvent, ...]:
+        step, self._step = self._step, _Step()
+        self._open = False
+        tokens = part.tokens
+        cache = tokens.cache if tokens is not None else None
+        ended = StepEnded(
+            reason=shown_name(part.reason),
+            text_chars=step.text_chars,
+            reasoning_chars=step.reasoning_chars,
+            tool_input_chars=step.tool_input_chars,
+            tool_calls=step.tool_calls,
+            cut_off=part.reason == "length",
+            usage=None
+            if tokens is None
+            else Usage(
+                whole(tokens.input),
+                whole(tokens.output) + whole(tokens.reasoning),
+                whole(cache.read) if cache is not None else 0,
+                whole(cache.write) if cache is not None else 0,
+            ),
+            # Without figures of the server there is no total, and zeros stand in their place.
+            measured=tokens is not None and tokens.total is not None,
+            cost_usd=part.cost or 0.0,
+            fingerprint=step.fingerprint,
+        )
+        return (Turn(), ended)
+
+
+def _api_error(error: _ErrorBody) -> ApiError:
+    data = error.data or _ErrorData()
+    status = data.statusCode if isinstance(data.statusCode, int) else None
+    message = data.message if isinstance(data.message, str) and data.message else error.name
+    return ApiError(
+        name=shown_name(error.name),
+        message=own_words(message) or "",
+        cause=_cause(error.name, status, data),
+        status=status,
+        retry_after_s=_retry_after_s(data.responseHeaders),
+    )
+
+
+def _cause(name: str, status: int | None, data: _ErrorData) -> Cause:
+    if name in _ERROR_CAUSES:
+        return _ERROR_CAUSES[name]
+    if status in {402, 403, 429} and _codes(data.responseBody) & _QUOTA_CODES:
+        return Cause.QUOTA
+    if status is not None or name == "APIError":
+        return cause_of_status(status)
+    return Cause.UNKNOWN
+
+
+def _codes(body: Any) -> set[str]:
+    """The machine words in the provider's error body."""
+    try:
+        error = msgspec.json.decode(body)["error"] if isinstance(body, str) else {}
+        return {word for word in (error.get("code"), error.get("type")) if isinstance(word, str)}
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError, RecursionError):
+        return set()
+
+
+def _retry_after_s(headers: Any) -> float | None:
+    value = headers.get("retry-after") if isinstance(headers, dict) else None
+    return float(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10 else None
+
+
+# --- The dialect -----------------------------------------------------------------------------------------------------
+
+
+class Opencode(Dialect):
+    name = "opencode"
+    display_name = "VLAM"
+    continues_sessions = False
+    quiet_means_stalled = False
+    names_model = False
+    closing_total = False
+    binary_settings = ("OPENCODE_PATH", "LLM_PATH")
+    model_settings = ("OPENCODE_MODEL", "LLM_MODEL")
+    default_binary = "opencode"
+    default_model: ClassVar[str | None] = None
+
+    def effort(self, settings: Mapping[str, str]) -> None:
+        """opencode has no such setting for this provider; :meth:`command` warns when one is asked for."""
+
+    def command(self, binary: str, call: AgentCall) -> CommandLine:
+        """``--thinking``, or thoughts are missing from the output while they count against its limit.
+
+        The model is never left out: opencode would go to a hosted model of its own. opencode escapes the quotes of a
+        prompt in an argument, so a prompt with quotes goes to standard input too. A second session is impossible:
+        calls are cold (OC-03).
+        """
+        if not call.model:
+            raise InvalidInput("opencode: no model; set OPENCODE_MODEL or LLM_MODEL, or name one in opencode.json")
+        if call.session is not None:
+            raise InvalidInput("opencode: calls cannot continue a session")
+        on_stdin = prompt_on_stdin(call.prompt) or '"' in call.prompt
+        argv = [binary, "run", *([] if on_stdin else [call.prompt])]
+        if call.attach is not None:
+            argv += ["-f", call.attach]
+        argv += ["--format", "json", "--dir", call.cwd, "--thinking", "--pure", "-m", call.model]
+        warnings = [f"opencode has no effort setting; {call.effort!r} is ignored"] if call.effort else []
+        return CommandLine(tuple(argv), stdin=call.prompt.encode() if on_stdin else None, warnings=tuple(warnings))
+
+    def environment(
+        self, environ: Mapping[str, str], *, folders: Folders | None, extra: Iterable[str] = (), credential: str = ""
+    ) -> dict[str, str]:
+        """``OPENCODE_EXPERIMENTAL_OUTPUT_TOKEN_MAX`` must arrive: without it the output limit is 32000 whatever is set."""
+        variables = passed_on(environ, folders, extra)
+        refused = NOT_PASSED if folders is None else NOT_PASSED | _ELSEWHERE
+        variables |= {
+            name: value for name, value in environ.items() if name.startswith("OPENCODE_") and name not in refused
+        }
+        key = credential or environ.get("VLAM_API_KEY", "")
+        if key:
+            variables["VLAM_API_KEY"] = key
+        return variables | SWITCHES | {"NODE_OPTIONS": "--max-old-space-size=512"}
+
+    def parser(self, cwd: str | None = None) -> OpencodeParser:
+        return OpencodeParser(cwd)
+
+    def verdict(self, view: CallView, ending: Ending) -> CallVerdict:
+        """Success is a whole stream, exit code 0, no error event, and a last step that ended with ``stop``.
+
+        Retries are silent, an output limit in prose ends with exit code 0, and so does a refused permission.
+        """
+        error = view.last_error
+        reason, cause = (error.message or None, error.cause) if error is not None else (None, None)
+        return CallVerdict(self._kind(view, ending), reason or self._told_on_stderr(view, ending), cause)
+
+    @staticmethod
+    def _kind(view: CallView, ending: Ending) -> VerdictKind:
+        if ending.looping is not None:
+            return VerdictKind.LOOPING
+        if ending.exit_code < 0:
+            return VerdictKind.SIGNAL
+        if ending.truncated:
+            return VerdictKind.TRUNCATED
+        if view.api_errors:
+            return VerdictKind.API_ERROR
+        if ending.exit_code > 0:
+            return VerdictKind.UNFINISHED if view.session_id is not None else VerdictKind.USAGE_ERROR
+        if view.last_step is None:
+            return VerdictKind.NO_RESULT
+        if view.last_step.cut_off:
+            return VerdictKind.CUT_OFF
+        return VerdictKind.OK if view.last_step.reason == "stop" else VerdictKind.UNFINISHED
+
+    @classmethod
+    def _told_on_stderr(cls, view: CallView, ending: Ending) -> str | None:
+        """Mistakes in command line and configuration are told nowhere else."""
+        if cls._kind(view, ending) is not VerdictKind.USAGE_ERROR:
+            return None
+        return own_words(first_line(ending.stderr))

@@ -1,0 +1,166 @@
+"""What a check may look at: the law, and what the run knows around it. All of it is handed in; nothing here reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Final, Protocol
+
+from attrs import Factory, define, field, frozen
+
+from protocols.lawschema import LawSchemas, has_markings, operation_names, shipped_schemas, version_of
+from protocols.lawtree import Entry, Tree, entries_of, is_under, law_date, number_of, text_of
+
+_SPACES = re.compile(r"\s+")
+_EMPHASIS = re.compile(r"[*_`]+")
+_LINKED = re.compile(r"\[([^\]\[]*)\](?:\([^)\s]*\)|\[[^\]\[]*\])")
+
+
+@frozen
+class Unreadable:
+    """A law file that is there and cannot be read."""
+
+    why: str
+
+
+class CorpusView(Protocol):
+    """Other laws as they are on the branch. The caller fetched them beforehand (:func:`protocols.gates.targets.laws_named`)."""
+
+    def law_by_id(self, law_id: str, not_after: str | None) -> Tree | Unreadable | None:
+        """The newest version of the law with this ``$id`` not after the ISO day; None when it was never harvested."""
+        ...
+
+
+class NoCorpus:
+    """The corpus of a run that has none: every other law is outside it."""
+
+    def law_by_id(self, law_id: str, not_after: str | None) -> Tree | Unreadable | None:
+        return None
+
+
+@frozen
+class Surroundings:
+    """``companions``: files that the agent wrote beside the law, by name. ``provided``: texts it was given besides the
+    law. ``skipped``: entries that its report says need no section, with a reason."""
+
+    schemas: LawSchemas = Factory(shipped_schemas)
+    corpus: CorpusView = Factory(NoCorpus)
+    companions: Mapping[str, str] = Factory(dict)
+    provided: tuple[str, ...] = ()
+    skipped: frozenset[str] = frozenset()
+
+
+@frozen
+class Gap:
+    """A recorded gap: an untranslatable (v0.5.x) or a marking (v0.6.0 on), with one vocabulary for both."""
+
+    key: str
+    raw: Tree = field(repr=False)
+
+    @property
+    def about(self) -> str:
+        return text_of(self.raw.get("about")) or text_of(self.raw.get("construct"))
+
+    @property
+    def reason(self) -> str:
+        return text_of(self.raw.get("reason"))
+
+    @property
+    def asked(self) -> str:
+        """What it says would solve it."""
+        return text_of(self.raw.get("resolved_by")) or text_of(self.raw.get("suggestion"))
+
+    @property
+    def excerpt(self) -> str:
+        return text_of(self.raw.get("legal_text_excerpt"))
+
+    @property
+    def targets(self) -> list[str]:
+        found = self.raw.get("target")
+        return [name for name in (found if isinstance(found, list) else [found]) if isinstance(name, str) and name]
+
+
+UNTRANSLATABLES: Final = "untranslatables"
+MARKINGS: Final = "markings"
+
+
+def gaps_of(entry: Entry) -> list[Gap]:
+    """Both kinds, whatever the file's version allows: the schema says which one does not belong."""
+    return [Gap(key, raw) for key in (UNTRANSLATABLES, MARKINGS) for raw in entry.part(key)]
+
+
+@define(slots=False)
+class LawReading:
+    """A law that can be read, with what the checks ask of it more than once."""
+
+    tree: Tree
+    around: Surroundings
+
+    @cached_property
+    def entries(self) -> list[Entry]:
+        return entries_of(self.tree)
+
+    @cached_property
+    def modelled(self) -> list[Entry]:
+        """The entries that have a section, an empty one included."""
+        return [entry for entry in self.entries if entry.model is not None]
+
+    @cached_property
+    def law_id(self) -> str:
+        return text_of(self.tree.get("$id"))
+
+    @cached_property
+    def bwb_id(self) -> str:
+        return text_of(self.tree.get("bwb_id"))
+
+    @cached_property
+    def date(self) -> str | None:
+        return law_date(self.tree)
+
+    @cached_property
+    def version(self) -> str | None:
+        return version_of(self.tree)
+
+    @cached_property
+    def operations(self) -> frozenset[str]:
+        return operation_names(self.version)
+
+    @property
+    def gap_key(self) -> str:
+        """The key for gaps that this file's version knows: what a text to the agent must name."""
+        return MARKINGS if has_markings(self.version) else UNTRANSLATABLES
+
+    @cached_property
+    def words(self) -> str:
+        """The whole law's text, :func:`plain` and in lower case."""
+        return plain(" ".join(entry.text for entry in self.entries)).casefold()
+
+    @cached_property
+    def producers(self) -> dict[str, list[Entry]]:
+        """By output name the entries that give it, in order."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self.modelled:
+            for name in sorted(entry.outputs):
+                found.setdefault(name, []).append(entry)
+        return found
+
+    def other(self, law_id: str) -> Tree | Unreadable | None:
+        """Another law; this one for its own id."""
+        if law_id == self.law_id:
+            return self.tree
+        return self.around.corpus.law_by_id(law_id, self.date)
+
+    def under(self, number: str) -> list[Entry]:
+        """The entries of one article: its own and its parts'."""
+        return [entry for entry in self.entries if is_under(entry.number, number)]
+
+
+def article_of(entry: Entry) -> str:
+    """How a finding names an entry: by number, else by place."""
+    return number_of(entry.number) or f"at place {entry.index + 1}"
+
+
+def plain(text: str) -> str:
+    """Text as it reads: links without their address, no emphasis, single spaces."""
+    return _SPACES.sub(" ", _EMPHASIS.sub(" ", _LINKED.sub(r"\1", text))).strip()

@@ -1,0 +1,108 @@
+"""The schema gate: every breach of the law schema as ``instance path: message``, so that an agent sees where."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from jsonschema_rs import ValidationError, ValidationErrorKind
+
+from protocols.gates.findings import SCHEMA, Finding
+from protocols.gates.yamlfault import yaml_fault
+from protocols.lawschema import LawSchemas, version_of
+from protocols.lawtree import Path, Tree, operation_name, read_tree, shown, text_of
+from protocols.lawyaml import UnreadableLaw
+
+_LONGEST_VALUE: Final = 80
+_LONGEST_MESSAGE: Final = 400
+
+_Kind = ValidationErrorKind
+
+
+def schema_findings(source: bytes, schemas: LawSchemas) -> list[Finding]:
+    """What is wrong with a law file as a file: nothing, one fault of the YAML, or all breaches in document order."""
+    try:
+        tree = read_tree(source)
+    except UnreadableLaw as fault:
+        return [yaml_fault(SCHEMA, source, fault)]
+    return tree_findings(tree, schemas)
+
+
+def tree_findings(tree: Tree, schemas: LawSchemas) -> list[Finding]:
+    """The breaches of the version that ``$schema`` names; a version that is not here is the one finding."""
+    version = version_of(tree)
+    validator = schemas.validator(version)
+    if validator is None:
+        named = version or (text_of(tree.get("$schema"))[:200] or "nothing")
+        known = ", ".join(schemas.versions)
+        return [Finding(SCHEMA, f"$schema: names {named}; the versions known here are {known}")]
+    faults = [leaf for error in validator.iter_errors(tree) for leaf in _leaves(error)]
+    told = sorted({(_order(error), shown(_path(error)), _message(error)) for error in faults})
+    return [Finding(SCHEMA, f"{place}: {message}") for _, place, message in told]
+
+
+def _path(error: ValidationError) -> Path:
+    return tuple(error.instance_path)
+
+
+def _order(error: ValidationError) -> tuple[tuple[int, int, str], ...]:
+    """Document order as far as a path tells: indexes as numbers, names after them."""
+    return tuple((0, part, "") if isinstance(part, int) else (1, 0, part) for part in _path(error))
+
+
+def _leaves(error: ValidationError) -> Iterator[ValidationError]:
+    """The faults to report for one: of "one of these" those of the branch that was meant, if it can be told."""
+    kind = error.kind
+    if not isinstance(kind, _Kind.OneOfNotValid | _Kind.AnyOf):
+        yield error
+        return
+    meant = _meant(error, kind.context)
+    if meant is None:
+        yield error
+        return
+    for inner in meant:
+        yield from _leaves(inner)
+
+
+def _meant(error: ValidationError, branches: Sequence[Sequence[ValidationError]]) -> Sequence[ValidationError] | None:
+    """The branch whose shape fits: the one whose ``operation`` matches, else the only one of the value's own type."""
+    here = _path(error)
+    if operation_name(error.instance):
+        named = [branch for branch in branches if not _refuses(branch, (*here, "operation"))]
+        fitting = [branch for branch in named if not _refuses(branch, here, types_only=True)]
+        if len(fitting) == 1:
+            return fitting[0]
+    typed = [branch for branch in branches if not _refuses(branch, here, types_only=True)]
+    return typed[0] if len(typed) == 1 else None
+
+
+def _refuses(branch: Sequence[ValidationError], place: Path, *, types_only: bool = False) -> bool:
+    """Whether a branch rejects the value at ``place`` for what it is, not for what is inside."""
+    kinds: tuple[type, ...] = (_Kind.Type,) if types_only else (_Kind.Type, _Kind.Enum, _Kind.Constant)
+    return any(_path(fault) == place and isinstance(fault.kind, kinds) for fault in branch)
+
+
+def _message(error: ValidationError) -> str:
+    """Short and complete: all candidates of an enumeration, never a whole subtree as the value."""
+    kind = error.kind
+    value = _short(error.instance)
+    if isinstance(kind, _Kind.Enum):
+        return f"{value} is not one of {', '.join(_short(option) for option in kind.options)}"
+    if isinstance(kind, _Kind.Required):
+        return f"the key {kind.property} is missing"
+    if isinstance(kind, _Kind.AdditionalProperties):
+        keys = ", ".join(sorted(key[:_LONGEST_VALUE] for key in kind.unexpected))
+        return f"no such key here: {keys}"
+    if isinstance(kind, _Kind.Type):
+        return f"{value} is not of type {', '.join(kind.types)}"
+    if isinstance(kind, _Kind.Pattern):
+        return f"{value} does not match {kind.pattern}"
+    if isinstance(kind, _Kind.OneOfNotValid | _Kind.AnyOf):
+        return f"{value} fits none of the forms that are allowed here"
+    return error.message[:_LONGEST_MESSAGE]
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."

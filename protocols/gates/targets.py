@@ -1,0 +1,71 @@
+"""Looking up what a model names in another law, and what to say when it cannot be looked up."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from protocols.gates.findings import CORPUS_DEFECT, OUTSIDE_CORPUS, Finding
+from protocols.gates.reading import LawReading, Unreadable, article_of
+from protocols.lawtree import Entry, Field, Tree, entries_of, is_under, text_of
+
+
+@frozen
+class Absent:
+    """The law cannot be looked into; ``finding`` says why and is only recorded."""
+
+    finding: Finding
+
+
+def laws_named(tree: Tree) -> tuple[str, ...]:
+    """Every other law that the models name, in order of first use: what a caller fetches before the gates run."""
+    named: dict[str, None] = {}
+    for entry in entries_of(tree):
+        for bound in entry.fields("input"):
+            named.setdefault(text_of(bound.source.get("regulation")))
+        for key in ("overrides", "implements", "requires"):
+            for item in entry.part(key):
+                named.setdefault(text_of(item.get("law")))
+    return tuple(law for law in named if law and law != text_of(tree.get("$id")))
+
+
+def look_up(reading: LawReading, entry: Entry, law_id: str, named_by: str) -> list[Entry] | Absent:
+    """The entries of the law with this id, if it is interpreted at all. ``named_by`` begins the sentence."""
+    article = article_of(entry)
+    found = reading.other(law_id)
+    if found is None:
+        why = f"{named_by} names the law {law_id}, which is not in the corpus"
+        return Absent(Finding(OUTSIDE_CORPUS, why, article))
+    if isinstance(found, Unreadable):
+        why = f"{named_by} names the law {law_id}, whose file cannot be read: {found.why}"
+        return Absent(Finding(CORPUS_DEFECT, why, article))
+    entries = entries_of(found)
+    if found is not reading.tree and not any(other.model for other in entries):
+        why = f"{named_by} names the law {law_id}, which is in the corpus without any model yet"
+        return Absent(Finding(OUTSIDE_CORPUS, why, article))
+    return entries
+
+
+def giving(entries: list[Entry], output: str) -> list[Entry]:
+    """Those of ``entries`` that give ``output``."""
+    return [entry for entry in entries if output in entry.outputs]
+
+
+def declared(entries: list[Entry], output: str) -> Field | None:
+    """The first declaration of ``output``."""
+    return next((field for entry in entries for field in entry.fields("output") if field.name == output), None)
+
+
+def numbered(entries: list[Entry], number: str) -> list[Entry]:
+    """The entries with exactly this number."""
+    return [entry for entry in entries if entry.number == number]
+
+
+def parts_of(entries: list[Entry], number: str) -> list[Entry]:
+    """The entries of an article that is cut into parts."""
+    return [entry for entry in entries if entry.number != number and is_under(entry.number, number)]
+
+
+def listed(names: list[str], most: int = 12) -> str:
+    """Names for a sentence: all of a few, the first of many."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
