@@ -7,8 +7,6 @@ WORKERS ?= 2
 
 BIN     := .venv/bin
 PYTEST  := $(BIN)/python -m pytest
-SOURCES := supervisor actors schema protocols tests benchmarks
-
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev demo test test-unit test-integration check bench claims docs faults soak lock clean

@@ -7,7 +7,8 @@ clock: times are passed in, in seconds of the supervisor's monotonic clock.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from attrs import Factory, define, field
 
@@ -125,39 +126,44 @@ class CallView:
     def _from_start(self) -> SliceTimes:
         return SliceTimes(self.started_at)
 
-    def fold(self, event: AgentEvent) -> None:  # noqa: C901 - one flat table of cases
+    def fold(self, event: AgentEvent) -> None:
         """Take in one event, in the order of the stream."""
-        match event:
-            case Turn():
-                self.turns += 1
-            case ToolCall():
-                self._called(event)
-            case ToolResult():
-                if event.failed:
-                    self.tool_errors += 1
-                    self.recent.failed(event.call_id)
-            case StepStarted():
-                self._step_open = True
-            case StepEnded():
-                self._ended(event)
-            case Retry():
-                self.retries += 1
-                self.last_retry = event
-            case ApiError():
-                self.api_errors += 1
-                self.last_error = event
-            case Closing():
-                self.closings += 1
-                self.closing = event
-            case ModelSeen():
-                if event.model not in self.models:
-                    self.models.append(event.model)
-            case SessionSeen():
-                self.session_id = self.session_id or event.session_id
-            case LimitSeen():
-                self.limit = event
-            case _:
-                pass
+        take = _FOLDS.get(type(event))
+        if take is not None:
+            take(self, event)
+
+    def _turn(self, _: Turn) -> None:
+        self.turns += 1
+
+    def _result(self, result: ToolResult) -> None:
+        if result.failed:
+            self.tool_errors += 1
+            self.recent.failed(result.call_id)
+
+    def _started(self, _: StepStarted) -> None:
+        self._step_open = True
+
+    def _retry(self, retry: Retry) -> None:
+        self.retries += 1
+        self.last_retry = retry
+
+    def _error(self, error: ApiError) -> None:
+        self.api_errors += 1
+        self.last_error = error
+
+    def _closed(self, closing: Closing) -> None:
+        self.closings += 1
+        self.closing = closing
+
+    def _named(self, seen: ModelSeen) -> None:
+        if seen.model not in self.models:
+            self.models.append(seen.model)
+
+    def _opened(self, seen: SessionSeen) -> None:
+        self.session_id = self.session_id or seen.session_id
+
+    def _limited(self, seen: LimitSeen) -> None:
+        self.limit = seen
 
     def _called(self, call: ToolCall) -> None:
         self.tool_calls += 1
@@ -185,6 +191,11 @@ class CallView:
         return self.models[0] if self.models else self.asked_model
 
     @property
+    def asked_models(self) -> list[str]:
+        """What was asked for, where the stream names no model."""
+        return [self.asked_model] if self.asked_model and not self.models else []
+
+    @property
     def usage(self) -> Usage | None:
         """Of this call: the last closing's, else the sum of its steps. None, not zeros, when nothing was reported."""
         return self.closing.usage if self.closing is not None else self._steps_usage
@@ -205,6 +216,22 @@ class CallView:
         if truncated or self.usage is None:
             return False
         return self.closings == 1 if self.closing is not None else self._measured and not self._step_open
+
+
+_FOLDS: Final[Mapping[type[Any], Callable[[CallView, Any], None]]] = {
+    Turn: CallView._turn,
+    ToolCall: CallView._called,
+    ToolResult: CallView._result,
+    StepStarted: CallView._started,
+    StepEnded: CallView._ended,
+    Retry: CallView._retry,
+    ApiError: CallView._error,
+    Closing: CallView._closed,
+    ModelSeen: CallView._named,
+    SessionSeen: CallView._opened,
+    LimitSeen: CallView._limited,
+}
+"""What is not here (a sign of output, a broken stream) changes no figure."""
 
 
 @define
@@ -247,8 +274,8 @@ class AgentView:
     @property
     def models(self) -> list[str]:
         """Distinct, in the order of first use; what was asked for where the stream names none."""
-        seen = (name for call in self.calls for name in (call.models or [call.asked_model]) if name)
-        return list(dict.fromkeys(seen))
+        named = dict.fromkeys(name for call in self.calls for name in (*call.models, *call.asked_models))
+        return list(named)
 
     def quiet_s(self, now: float) -> float:
         """Seconds since any live call wrote anything; at the end of the last call, when none is live."""

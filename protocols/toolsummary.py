@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -60,6 +59,11 @@ def target_of(name: str, arguments: bytes, cwd: str | None) -> str:
     return find(found, cwd)
 
 
+def length_of(arguments: bytes) -> int:
+    """Characters of the JSON of a tool's input, as the CLI wrote it."""
+    return len(arguments) if arguments.isascii() else len(arguments.decode(errors="replace"))
+
+
 def summary(name: str, target: str, *, failed: bool = False) -> str:
     """One line of at most 120 characters, before the ``(error)`` of a call that failed."""
     line = f"{name} {target}" if target else name
@@ -96,17 +100,17 @@ def _host(found: ToolArguments, cwd: str | None) -> str:
 
 
 def _path(path: str, cwd: str | None) -> str:
-    printable = "".join(
-        char for char in path[:4096] if unicodedata.category(char)[0] != "C" and char not in "\u2028\u2029"
-    )
+    printable = path[:4096]
+    if not printable.isprintable():
+        printable = "".join(char for char in printable if char.isprintable())
     if not printable:
         return ""
     normal = posixpath.normpath(printable)
-    root = posixpath.normpath(cwd) if cwd else None
-    if root is not None and root != "/" and normal == root:
+    root = posixpath.normpath(cwd).rstrip("/") if cwd else ""
+    if root and normal == root:
         return "."
-    if root is not None and normal.startswith(root.rstrip("/") + "/"):
-        return normal.removeprefix(root.rstrip("/") + "/")
+    if root and normal.startswith(f"{root}/"):
+        return normal.removeprefix(f"{root}/")
     if posixpath.isabs(normal) or normal.startswith(".."):
         return "/".join([part for part in normal.split("/") if part not in {"", ".."}][-2:])
     return normal

@@ -44,6 +44,10 @@ class TaskStatus(StrEnum):
 class BlobKind(StrEnum):
     INPUT = "input"
     RESULT = "result"
+    PARTIAL = "partial"
+    """Models of an attempt that did not end (D43)."""
+    PENDING_RESULT = "pending_result"
+    """The result of a push whose completion may be missing (D53)."""
 
 
 @frozen

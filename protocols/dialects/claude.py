@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from attrs import field, frozen
 
-from protocols.agentevents import Cause
+from protocols.agentevents import Cause, Closing
 from protocols.agentview import CallView
 from protocols.dialects.base import (
     AgentCall,

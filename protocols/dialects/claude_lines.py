@@ -30,7 +30,7 @@ from protocols.agentevents import (
     whole,
 )
 from protocols.dialects.lineparser import LineParser, TypeOnly, cause_of_status, own_words
-from protocols.toolsummary import shown_name, target_of
+from protocols.toolsummary import length_of, shown_name, target_of
 
 SYNTHETIC: Final = "<synthetic>"
 """The model that the CLI names for messages of its own."""
@@ -110,7 +110,7 @@ class _BlockStop(msgspec.Struct, tag="content_block_stop"):
 class _StreamEvent(msgspec.Struct, tag="stream_event"):
     event: _BlockDelta | _BlockStart | _BlockStop | _MessageStart | _MessageDelta | _MessageStop
     parent_tool_use_id: str | None = None
-    abandoned_blocks: msgspec.Raw | None = None
+    abandoned_blocks: Any = None
 
 
 class _System(msgspec.Struct, tag="system"):
@@ -309,7 +309,7 @@ class ClaudeParser(LineParser):
         if block.type == "tool_use":
             name = block.name or ""
             arguments = bytes(block.input)
-            chars = len(arguments.decode(errors="replace"))
+            chars = length_of(arguments)
             step.tool_calls += 1
             step.tool_input_chars += chars
             found.append(ToolCall(block.id or "", shown_name(name), target_of(name, arguments, self.cwd), chars))
@@ -320,9 +320,12 @@ class ClaudeParser(LineParser):
             step.fingerprint = hash((step.fingerprint, text, thought))
 
     def _user(self, wire: _User, found: list[AgentEvent]) -> None:
-        for block in wire.message.content if isinstance(wire.message.content, list) else []:
-            if block.type == "tool_result":
-                found.append(ToolResult(block.tool_use_id or "", failed=bool(block.is_error)))
+        blocks = wire.message.content if isinstance(wire.message.content, list) else []
+        found += [
+            ToolResult(block.tool_use_id or "", failed=bool(block.is_error))
+            for block in blocks
+            if block.type == "tool_result"
+        ]
 
     def _system(self, wire: _System, found: list[AgentEvent]) -> None:
         if wire.subtype == "init":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -38,7 +38,7 @@ from protocols.dialects.base import (
 )
 from protocols.dialects.lineparser import LineParser, cause_of_status, first_line, own_words
 from protocols.failures import InvalidInput
-from protocols.toolsummary import shown_name, target_of
+from protocols.toolsummary import length_of, shown_name, target_of
 
 MOST_ATTACHED: Final = 64 << 10
 """Bytes of a file that goes along with the prompt; of a longer one the prompt names path and lines (D59)."""
@@ -109,7 +109,7 @@ class _TextPart(msgspec.Struct):
 class _ToolPart(msgspec.Struct):
     tool: str = ""
     callID: str = ""  # noqa: N815
-    state: _State = _State()
+    state: _State = msgspec.field(default_factory=_State)
 
 
 class _FinishPart(msgspec.Struct):
@@ -190,30 +190,24 @@ class OpencodeParser(LineParser):
         self._step = _Step()
         self._message: str | None = None
         self._open = False
+        self._read: Mapping[type[Any], Callable[[Any], tuple[AgentEvent, ...]]] = {
+            _StepStart: lambda wire: self._started(wire.part),
+            _Text: lambda wire: self._wrote(wire.part, thought=False),
+            _Reasoning: lambda wire: self._wrote(wire.part, thought=True),
+            _ToolUse: lambda wire: self._tool(wire.part),
+            _StepFinish: lambda wire: self._finished(wire.part),
+            _Error: lambda wire: (_api_error(wire.error),),
+            _Done: lambda wire: NOTHING,
+        }
 
     def events(self, wire: _Wire) -> tuple[AgentEvent, ...]:
-        found = self._events(wire)
-        if isinstance(wire.timestamp, int) and not isinstance(wire.timestamp, bool):
+        if type(wire.timestamp) is int:
             self.stamp_ms = wire.timestamp
+        found = self._read[type(wire)](wire)
         if self._session is None and isinstance(wire.sessionID, str) and wire.sessionID:
             self._session = wire.sessionID
             return (SessionSeen(wire.sessionID), *found)
         return found
-
-    def _events(self, wire: _Wire) -> tuple[AgentEvent, ...]:
-        match wire:
-            case _StepStart(part=part):
-                return self._started(part)
-            case _Text(part=part) | _Reasoning(part=part):
-                return self._wrote(part, thought=isinstance(wire, _Reasoning))
-            case _ToolUse(part=part):
-                return self._tool(part)
-            case _StepFinish(part=part):
-                return self._finished(part)
-            case _Error(error=error):
-                return (_api_error(error),)
-            case _:
-                return NOTHING
 
     def _started(self, part: _StartPart) -> tuple[AgentEvent, ...]:
         again = self._open and bool(part.messageID) and part.messageID == self._message
@@ -240,7 +234,7 @@ class OpencodeParser(LineParser):
         arguments = bytes(state.input)
         code = state.metadata.exit if state.metadata is not None else None
         failed = state.status == "error" or part.tool == INVALID_TOOL or (isinstance(code, int) and code != 0)
-        chars = len(arguments.decode(errors="replace"))
+        chars = length_of(arguments)
         self._step.tool_calls += 1
         self._step.tool_input_chars += chars
         call = ToolCall(
@@ -334,7 +328,7 @@ class Opencode(Dialect):
     default_model: ClassVar[str | None] = None
 
     def effort(self, settings: Mapping[str, str]) -> None:
-        """opencode has no such setting for this provider; :meth:`command` warns when one is asked for."""
+        """None: opencode has no such setting for this provider; :meth:`command` warns when one is asked for."""
 
     def command(self, binary: str, call: AgentCall) -> CommandLine:
         """``--thinking``, or thoughts are missing from the output while they count against its limit.

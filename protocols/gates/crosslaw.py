@@ -23,7 +23,7 @@ _BEFORE_NAME = re.compile(
     re.IGNORECASE,
 )
 _BWB_ID = re.compile(r"BWBR[0-9]{7}")
-_LINK_DEFINITION = re.compile(r"^\[(?P<label>[^\]]+)\]:\s*(?P<address>\S+)", re.MULTILINE)
+_LINK_DEFINITION = re.compile(r"^\[(?P<label>[^\]\n]{1,80})\]:[ \t]*(?P<address>\S+)", re.MULTILINE)
 _LINK = re.compile(r"\[(?P<words>[^\]\[]+)\](?:\[(?P<label>[^\]]+)\]|\((?P<address>[^)\s]+)\))")
 
 

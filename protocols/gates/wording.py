@@ -32,15 +32,14 @@ _PERIOD = re.compile(rf"\b(?:{'|'.join(re.escape(word) for word in PERIODS)})(?:
 _PERIOD_IN_NAME = re.compile(
     r"peildatum|jaar|maand|kwartaal|tijdvak|tijdstip|periode|datum|year|month|period|date", re.IGNORECASE
 )
-_LID = re.compile(r"(?:^|\n)[ \t]*(?P<number>\d{1,3})(?P<letter>[a-z]?)\.?[ \t]+(?=\S)")
+_LID = re.compile(r"(?:^|\n)(?P<number>\d{1,3})(?P<letter>[a-z]?)\.?[ \t]+(?=\S)")
 _DEFINES = re.compile(
     r"\b(?:wordt|worden|wordt\s+mede)\b[^.]{0,200}?\bverstaan\b|\bverstaan\s+wij\b|\bverstaat\s+(?:deze|dit)\b",
     re.IGNORECASE,
 )
-_NO_RULE = re.compile(
-    r"\A\W*(?:\[\s*Red\b[^\]]*\]|vervallen|\[\s*vervallen[^\]]*\]|gereserveerd|\[\s*gereserveerd[^\]]*\])?[\W_]*\Z",
-    re.IGNORECASE,
-)
+_NO_RULE: Final = frozenset({"", "vervallen", "gereserveerd"})
+_EDITORS_NOTE = re.compile(r"\[\s*Red\b[^\]]*\]", re.IGNORECASE)
+_NO_WORD = re.compile(r"[\W_]+")
 _DELEGATES = re.compile(
     r"\b(?:bij|krachtens)\b[^.;]{0,40}\b(?:algemene\s+maatregel\s+van\s+bestuur|ministeri[eë]le\s+regeling|verordening|"
     r"koninklijk\s+besluit)\b|\bnadere\s+regels\b|\bgedelegeerd\w*|\bdelegat\w*|\bdelegated\b",
@@ -68,7 +67,10 @@ def names_a_period(name: str) -> bool:
 
 
 def count_leden(text: str) -> int:
-    """How many numbered leden a text has: 1, 2, 3 in order (2a counts), at the start of lines. A text without is 1."""
+    """How many numbered leden a text has: 1, 2, 3 in order (2a counts). A text without is 1.
+
+    They begin at the margin; indented numbers are lists inside a lid.
+    """
     last = count = 0
     for found in _LID.finditer(text):
         number = int(found["number"])
@@ -84,7 +86,7 @@ def is_definition_article(text: str) -> bool:
 
 def holds_no_rule(text: str) -> bool:
     """Nothing but a note of the editors, "vervallen", or nothing at all."""
-    return _NO_RULE.match(text) is not None
+    return _NO_WORD.sub(" ", _EDITORS_NOTE.sub(" ", text)).strip().casefold() in _NO_RULE
 
 
 def delegates(text: str) -> bool:

@@ -11,8 +11,10 @@ from protocols.lawtree import read_tree
 from protocols.lawyaml import UnreadableLaw
 
 _PLACE = re.compile(r"in line ([0-9]+), column [0-9]+\Z")
-_PAIR = re.compile(r"(?P<head>\s*(?:-\s+)*(?P<key>[^\s:#'\"\-][^:#]*|'[^']*'|\"[^\"]*\"):\s+)(?P<value>\S.*?)\s*\Z")
-_ITEM = re.compile(r"(?P<head>\s*(?:-\s+)+)(?P<value>\S.*?)\s*\Z")
+_PAIR = re.compile(r"(?P<head>\s*(?:-\s+)*(?P<key>[^\s:#'\"\-][^:#]*|'[^']*'|\"[^\"]*\"):\s+)(?P<value>\S.*)\Z")
+_LINE = re.compile("[^\r\n\x85\u2028\u2029]*(?:\r\n|[\r\n\x85\u2028\u2029])|[^\r\n\x85\u2028\u2029]+\\Z")
+"""A line with its end, by the line ends that YAML knows (``str.splitlines`` knows more)."""
+_ITEM = re.compile(r"(?P<head>\s*(?:-\s+)+)(?P<value>\S.*)\Z")
 
 _SHOWN: Final = 200
 _LARGEST_TRIED: Final = 4 * 1024 * 1024
@@ -23,7 +25,7 @@ def yaml_fault(check: str, source: bytes, fault: UnreadableLaw) -> Finding:
     """What is wrong, where, how the line reads, and how it would read right (only a repair that was tried out)."""
     text = source.decode("utf-8", "replace")
     number = _line_of(fault)
-    lines = text.splitlines()
+    lines = _LINE.findall(text)
     if number is None or not 1 <= number <= len(lines):
         return Finding(check, f"{fault.message}. Repair the file in place; do not delete what it says")
     parts = [f"{fault.message}.", f"Line {number} reads: {lines[number - 1][:_SHOWN].rstrip()}"]
@@ -42,10 +44,10 @@ def _line_of(fault: UnreadableLaw) -> int | None:
 
 def _repair(text: str, number: int) -> str | None:
     """The first candidate for the line, or for the one before it, with which the reader gets further."""
-    lines = text.splitlines(keepends=True)
+    lines = _LINE.findall(text)
     line = lines[number - 1]
-    ending = line[len(line.rstrip("\r\n")) :]
-    for candidate in _candidates(line.rstrip("\r\n")):
+    ending = line[len(line.rstrip()) :]
+    for candidate in _candidates(line.rstrip()):
         tried = "".join([*lines[: number - 1], candidate + ending, *lines[number:]])
         try:
             read_tree(tried)

@@ -93,7 +93,7 @@ async def fail(connection: Connection, job: Job, result: JsonObject, *, terminal
         job,
         JobStatus.PENDING if again else JobStatus.FAILED,
         result,
-        delay_s=retry_backoff(job.attempts) if again else None,
+        delay_s=retry_backoff(job.deaths) if again else None,
     )
 
 

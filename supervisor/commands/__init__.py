@@ -15,6 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "convert": ("supervisor.commands.convert", "Convert a law file from XML to YAML; needs no database."),
     "download": ("supervisor.commands.download", "Download and convert a law; needs no database."),
     "search": ("supervisor.commands.search", "Search the public repository for laws by name."),
+    "replay": ("supervisor.commands.replay", "Show what the supervisor makes of a recorded agent stream."),
     "mirror": ("supervisor.commands.mirror", "Save the raw files of laws in a folder, or serve it."),
 }
 """Name to module and the line in the list of commands. Each module has a click command named ``command``."""

@@ -56,7 +56,7 @@ async def test_the_spill_file_has_no_name_and_is_freed(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     spool = Spool(tmp_path, memory_limit_bytes=0)
     spool.put(b"x" * 100_000)
-    assert list(tmp_path.iterdir()) == []
+    assert os.listdir(tmp_path) == []
     assert len(os.listdir("/proc/self/fd")) == before + 1
     spool.discard()
     assert len(os.listdir("/proc/self/fd")) == before
@@ -130,7 +130,7 @@ def _lines_and_peak_kib(folder: Path, size: int) -> tuple[int, int]:
     done = subprocess.run(
         [sys.executable, "-c", FLAT, str(folder), str(size)], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    count, peak = done.stdout.split()
+    count, peak = done.stdout.split()[-2:]  # the log comes before
     return int(count), int(peak)
 
 

@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
 
 def fake_agent(*options: str) -> tuple[str, ...]:
@@ -36,7 +37,7 @@ def main() -> int:
         for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(signum, signal.SIG_IGN)
     if given.last_words:
-        signal.signal(signal.SIGTERM, lambda *_: (_say(given.last_words), os._exit(143)))
+        signal.signal(signal.SIGTERM, lambda *_: _leave(given.last_words))
     _leave_pid(given.pids)
     for _ in range(given.fork):
         _fork(given)
@@ -101,6 +102,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _say(line: str) -> None:
     os.write(1, line.encode() + b"\n")
+
+
+def _leave(words: str) -> NoReturn:
+    _say(words)
+    os._exit(143)
 
 
 def _leave_pid(folder: str | None) -> None:

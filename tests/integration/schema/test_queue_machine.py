@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
     RuleBasedStateMachine,
-    consumes,
     initialize,
     invariant,
     multiple,
@@ -27,7 +26,7 @@ from hypothesis.stateful import (
 )
 
 from protocols.backoff import retry_backoff
-from protocols.failures import JobCancelled, LeaseLost, Permanent, Transient
+from protocols.failures import LeaseLost, Permanent, Transient
 from schema.errors import JobNotWaiting
 from schema.requests import cancel
 from schema.rows import JobStatus, JobType, Lease
@@ -37,6 +36,8 @@ T = TypeVar("T")
 ORPHAN_S = 300.0
 SLACK_S = 20.0
 """Model and server measure by different clocks: nothing is asked about moments nearer than this to a limit."""
+
+REPORTS = ("beat", "complete", "fail", "fail", "give up", "hand back", "release", "cancel", "cancel")
 
 WAITING, RUNNING, DONE, FAILED = JobStatus.PENDING, JobStatus.PROCESSING, JobStatus.COMPLETED, JobStatus.FAILED
 
@@ -95,7 +96,6 @@ class QueueMachine(RuleBasedStateMachine):
     rows: Rows
     call: Callable[..., Any]
     leases: Bundle[Lease] = Bundle("leases")
-    known: Bundle[UUID] = Bundle("known")
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,21 +113,20 @@ class QueueMachine(RuleBasedStateMachine):
         job = self.model.jobs[lease.job_id]
         return job if job.lease == lease else None
 
-    @rule(
-        target=known, priority=st.integers(0, 3), max_attempts=st.integers(1, 3), delay_s=st.sampled_from([None, 100.0])
-    )
-    def create(self, priority: int, max_attempts: int, delay_s: float | None) -> UUID:
-        return self._create(priority, max_attempts, delay_s)
+    @rule(priority=st.integers(0, 3), max_attempts=st.integers(1, 3), delay_s=st.sampled_from([None, 100.0]))
+    def create(self, priority: int, max_attempts: int, delay_s: float | None) -> None:
+        self._create(priority, max_attempts, delay_s)
 
-    @initialize(target=known, attempts=st.lists(st.integers(1, 3), min_size=3, max_size=5))
-    def start_with_some(self, attempts: list[int]) -> Any:
-        return multiple(*(self._create(1, max_attempts, None) for max_attempts in attempts))
+    @initialize(attempts=st.lists(st.integers(1, 3), min_size=3, max_size=5))
+    def start_with_some(self, attempts: list[int]) -> None:
+        for max_attempts in attempts:
+            self._create(1, max_attempts, None)
 
     @initialize(target=leases)
     def start_with_a_claim(self) -> Any:
         return self._claim(2)
 
-    def _create(self, priority: int, max_attempts: int, delay_s: float | None) -> UUID:
+    def _create(self, priority: int, max_attempts: int, delay_s: float | None) -> None:
         order = len(self.model.jobs)
         law_id = f"doc:{order}"
         job = self.do(
@@ -141,7 +140,6 @@ class QueueMachine(RuleBasedStateMachine):
         )
         due = self.model.now + (delay_s or 0)
         self.model.jobs[job.id] = ModelJob(law_id, priority, max_attempts, order, due=due)
-        return job.id
 
     @rule(target=leases, slots=st.integers(1, 3))
     def claim(self, slots: int) -> Any:
@@ -159,7 +157,6 @@ class QueueMachine(RuleBasedStateMachine):
             mine.cancel_wanted = False
         return multiple(*(job.lease_held for job in jobs))
 
-    @rule(lease=leases)
     def beat(self, lease: Lease) -> None:
         answer = self.do(self.rows.queue.beat, [lease])
         job = self.owner(lease)
@@ -167,6 +164,23 @@ class QueueMachine(RuleBasedStateMachine):
         assert answer.lost == (set() if job else {lease})
         if job:
             job.beaten = self.model.now
+
+    @rule(lease=leases, report=st.sampled_from(REPORTS))
+    def report(self, lease: Lease, report: str) -> None:
+        """What the holder, or who once was the holder, does with a lease. One rule, so that none is left out for long."""
+        match report:
+            case "beat":
+                self.beat(lease)
+            case "complete":
+                self.complete(lease)
+            case "hand back":
+                self.release(lease, by_token=False)
+            case "release":
+                self.release(lease, by_token=True)
+            case "cancel":
+                self.cancel(lease.job_id)
+            case _:
+                self.fail(lease, Permanent("p") if report == "give up" else Transient("t"))
 
     @rule(seconds=st.sampled_from([25.0, 150.0, 400.0, 1000.0]))
     def time_passes(self, seconds: float) -> None:
@@ -196,7 +210,6 @@ class QueueMachine(RuleBasedStateMachine):
         reaped = self.do(self.rows.reap_all)
         assert {one.id: one.status for one in reaped} == {id_: job.status for id_, job in orphans.items()}
 
-    @rule(lease=leases)
     def complete(self, lease: Lease) -> None:
         job = self.owner(lease)
         if job is None:
@@ -206,7 +219,6 @@ class QueueMachine(RuleBasedStateMachine):
         self.do(self.rows.queue.complete, lease, {"by": str(lease.token)})
         job.end(DONE)
 
-    @rule(lease=leases, failure=st.sampled_from([Transient("t"), Permanent("p"), JobCancelled("c")]))
     def fail(self, lease: Lease, failure: Transient | Permanent) -> None:
         job = self.owner(lease)
         if job is None:
@@ -216,8 +228,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.model.fail(job, terminal=isinstance(failure, Permanent))
         assert self.do(self.rows.queue.fail, lease, failure) is job.status
 
-    @rule(lease=leases, by_token=st.booleans())
-    def release(self, lease: Lease, by_token: bool) -> None:
+    def release(self, lease: Lease, *, by_token: bool) -> None:
         held = [j for j in self.model.jobs.values() if j.lease is not None and j.lease.token == lease.token]
         held = held if by_token else [j for j in held if j.lease == lease]
         for job in held:
@@ -232,16 +243,7 @@ class QueueMachine(RuleBasedStateMachine):
         job.releases += 1
         job.max_attempts += 1
 
-    @rule(job_id=consumes(known))
     def cancel(self, job_id: UUID) -> None:
-        self._cancel(job_id)
-
-    @rule(lease=leases)
-    def cancel_held(self, lease: Lease) -> None:
-        if self.owner(lease):
-            self._cancel(lease.job_id)
-
-    def _cancel(self, job_id: UUID) -> None:
         job = self.model.jobs[job_id]
         if job.status in {DONE, FAILED}:
             with pytest.raises(JobNotWaiting):
