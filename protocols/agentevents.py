@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from attrs import frozen
+import msgspec
 
 from protocols import toolsummary
 
@@ -19,11 +19,14 @@ MOST_TOKENS: Final = 1 << 53
 
 def whole(value: int | float | None) -> int:
     """A count that a CLI reported, made safe: no None, no fraction, not below 0, never over :data:`MOST_TOKENS`."""
-    return 0 if value is None else min(max(int(value), 0), MOST_TOKENS)
+    return min(max(int(value), 0), MOST_TOKENS) if value else 0
 
 
-@frozen
-class Usage:
+class _Value(msgspec.Struct, frozen=True, gc=False):
+    """Values as everywhere, in the form that is made five times as fast: a busy stream makes thousands a second."""
+
+
+class Usage(_Value, frozen=True, gc=False):
     """Tokens. Reads from a cache and writes to it are billed differently and are never added up."""
 
     input_tokens: int = 0
@@ -61,30 +64,25 @@ class Cause(StrEnum):
     UNKNOWN = "unknown"
 
 
-@frozen
-class Output:
+class Output(_Value, frozen=True, gc=False):
     """The model wrote something: a partial event, a finished text, a thought. A run of these is reported once."""
 
 
-@frozen
-class SessionSeen:
+class SessionSeen(_Value, frozen=True, gc=False):
     session_id: str
 
 
-@frozen
-class ModelSeen:
+class ModelSeen(_Value, frozen=True, gc=False):
     """A model the stream names, once per call and name. Never ``<synthetic>``."""
 
     model: str
 
 
-@frozen
-class Turn:
+class Turn(_Value, frozen=True, gc=False):
     """An answer of the model began (claude: a message id not seen before) or ended (opencode: a step)."""
 
 
-@frozen
-class ToolCall:
+class ToolCall(_Value, frozen=True, gc=False):
     """The model called a tool. claude reports it before it runs, opencode when it is over.
 
     ``name`` and ``target`` are fit to be shown. ``failed`` is known at once for opencode only; claude sends a
@@ -103,23 +101,20 @@ class ToolCall:
         return toolsummary.summary(self.name, self.target, failed=self.failed)
 
 
-@frozen
-class ToolResult:
+class ToolResult(_Value, frozen=True, gc=False):
     """The result of an earlier :class:`ToolCall` went back to the model."""
 
     call_id: str
     failed: bool = False
 
 
-@frozen
-class StepStarted:
+class StepStarted(_Value, frozen=True, gc=False):
     """opencode only. ``again``: the same step is asked for anew, what its first try wrote is void."""
 
     again: bool = False
 
 
-@frozen
-class StepEnded:
+class StepEnded(_Value, frozen=True, gc=False):
     """One answer of the model is over. Characters are not tokens (3 to 4 of them make one).
 
     Of a step that was cut off, many ``reasoning_chars`` mean that it was still thinking, many ``text_chars`` prose (or
@@ -140,13 +135,11 @@ class StepEnded:
     """Equal for steps that wrote the same texts; says nothing across processes."""
 
 
-@frozen
-class Voided:
+class Voided(_Value, frozen=True, gc=False):
     """The stream of an answer broke. Its blocks that were not complete are void; the CLI goes on by itself."""
 
 
-@frozen
-class Retry:
+class Retry(_Value, frozen=True, gc=False):
     """The CLI asks its API again. ``attempt``, ``limit`` and ``delay_s`` where it says so."""
 
     attempt: int | None = None
@@ -165,8 +158,7 @@ class Retry:
         return ", ".join(parts)
 
 
-@frozen
-class ApiError:
+class ApiError(_Value, frozen=True, gc=False):
     """The CLI reports a failure of its API. Not always the end. ``message`` is the CLI's own text, cut and cleaned."""
 
     name: str
@@ -176,16 +168,14 @@ class ApiError:
     retry_after_s: float | None = None
 
 
-@frozen
-class LimitSeen:
+class LimitSeen(_Value, frozen=True, gc=False):
     """The provider says how far its allowance is used up; ``resets_at`` in unix seconds where it is known."""
 
     rejected: bool
     resets_at: float | None = None
 
 
-@frozen
-class Closing:
+class Closing(_Value, frozen=True, gc=False):
     """claude's ``result``. There can be several in one stream; the last one counts.
 
     ``total_cost_usd`` includes all earlier calls of the session, ``usage`` only this one. ``reason`` is the CLI's own

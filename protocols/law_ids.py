@@ -114,6 +114,7 @@ def slugify(title: str, law_id: str) -> str:
     title that had to be cut unique.
     """
     ascii_text = unicodedata.normalize("NFKD", title.lower()).encode("ascii", "ignore").decode("ascii")
+    ascii_text = ascii_text.lower()  # ornamental letters have no lower case of their own: they become plain capitals
     slug = _SLUG_SEPARATORS.sub("_", _NOT_IN_SLUG.sub("", ascii_text)).strip("_")
     if not slug:
         return law_id.lower()

@@ -13,6 +13,7 @@ from uuid import UUID
 from attrs import field, frozen
 
 if TYPE_CHECKING:  # names only: at run time nothing here depends on the floors above
+    from protocols.agentevents import AgentEvent
     from schema.rows import Job, JobType, Lease
 
 T_co = TypeVar("T_co", covariant=True)
@@ -177,6 +178,34 @@ class FlushProgress:
     """Write what is waiting now, before the final write of a job closes its row. Answered whatever came of it."""
 
     reply: Reply[None] = field(repr=False)
+
+
+# --- Agents -> the job that runs them (one merged channel for all slices, D45) ----------------------------------------
+
+
+@frozen
+class AgentActive:
+    """The agent of a slice wrote something. At most one each 100 ms and slice, whatever it writes (D46)."""
+
+    slice: int
+
+
+@frozen
+class AgentSaid:
+    """One event of a slice, in the order of its stream; never one of the many that only say that the model writes."""
+
+    slice: int
+    event: AgentEvent
+
+
+@frozen
+class AgentGone:
+    """The call of a slice is over and nothing of it runs any more. The last message of its slice."""
+
+    slice: int
+
+
+AgentMessage = AgentActive | AgentSaid | AgentGone
 
 
 # --- To the supervisor -----------------------------------------------------------------------------------------------

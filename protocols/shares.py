@@ -23,10 +23,12 @@ LEAST_ROUND_S: Final = 20.0
 
 @frozen
 class Shares:
-    """``parts``: into how many shares the budget is cut. ``translate_s`` and ``feedback_s``: the most that one call gets."""
+    """``parts``: into how many shares the budget is cut. ``longest_s``: three of them, what a translation gets unless
+    ``LLM_TIMEOUT_SECS`` is lower. ``translate_s`` and ``feedback_s``: the most that one call gets."""
 
     parts: int
     share_s: float
+    longest_s: float
     translate_s: float
     feedback_s: float
     llm_timeout_s: float
@@ -34,13 +36,16 @@ class Shares:
 
 
 def shares_of(job_timeout_s: float, llm_timeout_s: float, rounds: Rounds) -> Shares:
-    """The caps of a run. Static: rounds count that *may* happen, also in windows that turn out not to be the last."""
+    """The caps of a run, in whole seconds. Static: rounds count that *may* happen, also in windows that are not the last."""
     parts = TRANSLATE_SHARES + rounds.possible
-    share = max(math.floor((job_timeout_s - RESERVE_S) / parts), LEAST_CALL_S)
+    exact = (job_timeout_s - RESERVE_S) / parts
+    share = max(float(math.floor(exact)), LEAST_CALL_S)
+    longest = max(float(math.floor(TRANSLATE_SHARES * exact)), LEAST_CALL_S)
     return Shares(
         parts=parts,
         share_s=share,
-        translate_s=min(llm_timeout_s, TRANSLATE_SHARES * share),
+        longest_s=longest,
+        translate_s=min(llm_timeout_s, longest),
         feedback_s=min(llm_timeout_s, share),
         llm_timeout_s=llm_timeout_s,
         job_timeout_s=job_timeout_s,
@@ -68,7 +73,7 @@ def inert_rules(shares: Shares, *, idle_s: float = 0.0, retry_s: float = 0.0) ->
     ``idle_s`` is ``ENRICH_AGENT_IDLE_SECS``, ``retry_s`` ``ENRICH_AGENT_RETRY_SECS``; 0 is off and never warned about.
     """
     told = []
-    longest = TRANSLATE_SHARES * shares.share_s
+    longest = shares.longest_s
     if shares.job_timeout_s <= RESERVE_S + shares.parts:
         told.append(
             f"the job timeout of {shares.job_timeout_s:g} s leaves nothing for {shares.parts} shares after the reserve of "

@@ -19,6 +19,9 @@ from protocols.agentevents import AgentEvent, ApiError, Cause, Output, Retry, St
 SHORT_IDLE_S: Final = 60.0
 """An idle limit below this warns at start and is used as given (D45)."""
 
+LINGER_S: Final = 30.0
+"""How long a CLI may go on living after its last line, once its closing result is there (AG-02, D51)."""
+
 LONG_WAIT_S: Final = 300.0
 """A wait that the provider names and that is longer than this ends the call early, as a rate limit (OC-06)."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -19,6 +20,7 @@ LONGEST_SUMMARY: Final = 120
 UNKNOWN_TOOL: Final = "unknown"
 """Shown for a tool whose name is no name."""
 
+_LONGEST_PATH: Final = 4096
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
 _PROGRAM = re.compile(r"[A-Za-z0-9_./+-]{1,60}")
 _HOST = re.compile(r"[a-z0-9.-]{1,100}")
@@ -75,13 +77,13 @@ def summary(name: str, target: str, *, failed: bool = False) -> str:
 def _file(found: ToolArguments, cwd: str | None) -> str:
     for value in (found.file_path, found.filePath, found.notebook_path):
         if isinstance(value, str):
-            return _path(value, cwd)
+            return _path(value[:_LONGEST_PATH], cwd)
     return ""
 
 
 def _searched(found: ToolArguments, cwd: str | None) -> str:
     """The folder only: the pattern can quote the law or the prompt."""
-    return _path(found.path, cwd) if isinstance(found.path, str) else ""
+    return _path(found.path[:_LONGEST_PATH], cwd) if isinstance(found.path, str) else ""
 
 
 def _program(found: ToolArguments, cwd: str | None) -> str:
@@ -99,13 +101,14 @@ def _host(found: ToolArguments, cwd: str | None) -> str:
     return host if host and _HOST.fullmatch(host) else ""
 
 
+@lru_cache(maxsize=64)
 def _path(path: str, cwd: str | None) -> str:
-    printable = path[:4096]
-    if not printable.isprintable():
-        printable = "".join(char for char in printable if char.isprintable())
-    if not printable:
+    """The same few files are worked on again and again."""
+    if not path.isprintable():
+        path = "".join(char for char in path if char.isprintable())
+    if not path:
         return ""
-    normal = posixpath.normpath(printable)
+    normal = posixpath.normpath(path)
     root = posixpath.normpath(cwd).rstrip("/") if cwd else ""
     if root and normal == root:
         return "."

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from attrs import frozen
-
+from protocols.enrichresult import CapturedMarking
 from protocols.scrub import MAX_STRING_BYTES, scrub_text, to_json
 from schema.connection import Connection
 
@@ -19,35 +18,8 @@ _OURS: Final = ("article", "kind", "reason", "excerpt", "accepted")
 _OTHER_NAMES: Final = ("about", "resolution", "resolved_by", "target", "legal_text_excerpt")
 
 
-@frozen
-class Marking:
-    """``resolution`` is ``operation`` or ``model``: what would answer it. ``target`` names what of the model it concerns."""
-
-    article: str
-    about: str
-    resolution: str = ""
-    resolved_by: str | None = None
-    target: tuple[str, ...] = ()
-    legal_text_excerpt: str | None = None
-    accepted: bool = False
-
-    def column(self, name: str) -> Any:
-        match name:
-            case "kind" | "resolution":
-                return self.resolution
-            case "reason":
-                return _text(self.about if self.resolved_by is None else f"{self.about}: {self.resolved_by}")
-            case "excerpt" | "legal_text_excerpt":
-                return _text(self.legal_text_excerpt)
-            case "target":
-                return to_json(list(self.target))
-            case _:
-                value = getattr(self, name)
-                return _text(value) if isinstance(value, str) else value
-
-
 async def replace_markings(
-    connection: Connection, law_id: str, provider: str, job_id: UUID, rows: Sequence[Marking]
+    connection: Connection, law_id: str, provider: str, job_id: UUID, rows: Sequence[CapturedMarking]
 ) -> bool:
     """The new list instead of the old one of this law and provider, in the caller's transaction.
 
@@ -65,7 +37,7 @@ async def replace_markings(
             law_id,
             provider,
             job_id,
-            *(row.column(name) for name in columns),
+            *(_value(row, name) for name in columns),
         )
     return True
 
@@ -82,6 +54,21 @@ async def _columns(connection: Connection) -> list[str] | None:
     if "provider" not in present or any(row["needed"] and row["name"] not in known for row in found):
         return None
     return [name for name in (*_OURS, *_OTHER_NAMES) if name in present]
+
+
+def _value(row: CapturedMarking, column: str) -> Any:
+    match column:
+        case "kind":
+            return row.resolution
+        case "reason":
+            return _text(row.about if row.resolved_by is None else f"{row.about}: {row.resolved_by}")
+        case "excerpt":
+            return _text(row.legal_text_excerpt)
+        case "target":
+            return to_json(list(row.target))
+        case _:
+            value = getattr(row, column)
+            return _text(value) if isinstance(value, str) else value
 
 
 def _text(value: str | None) -> str | None:

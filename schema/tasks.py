@@ -109,6 +109,22 @@ async def create_task(connection: Connection, task: NewTask) -> Task:
     return _task_of(row)
 
 
+async def existing_addressee(
+    connection: Connection, account_id: UUID | None, traject_id: UUID | None
+) -> tuple[UUID, UUID | None] | None:
+    """Who a task can be shown to: None when the account is gone. A traject that is gone is left out."""
+    row = await connection.fetchrow(
+        """
+        SELECT EXISTS (SELECT FROM accounts WHERE id = $1) AS account, EXISTS (SELECT FROM trajects WHERE id = $2) AS traject
+        """,
+        account_id,
+        traject_id,
+    )
+    if account_id is None or row is None or not row["account"]:
+        return None
+    return account_id, traject_id if row["traject"] else None
+
+
 async def list_open_tasks_for_account(connection: Connection, account_id: UUID) -> Sequence[Task]:
     """The newest 100; ``count_open_tasks_for_account`` tells how many there are in all."""
     rows = await connection.fetch(

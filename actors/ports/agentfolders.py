@@ -237,7 +237,8 @@ async def prepare_copy(checkout: Path, skills: Path | None = None) -> None:
     At every depth but in ``.git``, whatever is called ``.claude``, ``.opencode``, ``CLAUDE.md``, ``AGENTS.md``,
     ``.mcp.json`` or ``opencode.json*`` is removed, whether the corpus brought it or the agent of an earlier call did:
     hooks, plugins, servers, orders. Then the folders below ``skills`` (``{SKILLS_DIR}/.claude/skills``) are copied to
-    ``.claude/skills``. Transient when something cannot be removed.
+    ``.claude/skills``. Transient when something cannot be removed,
+    OSError when ``skills`` cannot be copied.
     """
     names = [word for name in PROJECT_FILES for word in ("-o", "-name", name)][1:]
     # find and rm walk without recursion: an agent may have made folders deeper than Python can follow.
@@ -250,7 +251,7 @@ async def prepare_copy(checkout: Path, skills: Path | None = None) -> None:
         raise Transient(
             f"cannot remove project configuration below {checkout}: {ended.stderr_tail.decode(errors='replace')}"
         )
-    if skills is not None and skills.is_dir():
+    if skills is not None:
         await trio.to_thread.run_sync(shutil.copytree, skills, checkout / ".claude" / "skills")
 
 
@@ -274,7 +275,7 @@ def read_agent_file(root: Path, name: str, *, most_bytes: int) -> bytes | None:
         return None
     except OSError as error:
         raise AgentFileRefused(f"{name}: {error.strerror}") from error
-    with open(descriptor, "rb") as file:
+    try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             raise AgentFileRefused(f"{name} is no regular file")
@@ -282,7 +283,10 @@ def read_agent_file(root: Path, name: str, *, most_bytes: int) -> bytes | None:
             raise AgentFileRefused(f"{name} has {facts.st_nlink} names")
         if facts.st_size > most_bytes:
             raise AgentFileRefused(f"{name} has {facts.st_size} bytes; the most is {most_bytes}")
-        return file.read(most_bytes)
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(most_bytes)
+    finally:
+        os.close(descriptor)
 
 
 def _open_below(root: Path, parts: tuple[str, ...]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 import trio
@@ -27,6 +28,8 @@ class Spool:
 
     folder: Path
     memory_limit_bytes: int = MEMORY_LIMIT_BYTES
+    on_bytes: Callable[[], None] | None = None
+    """Called for each chunk that comes in, before anybody has read it."""
     taken_bytes: int = field(init=False, default=0)
     """Everything that was put, ever."""
     spilled_bytes: int = field(init=False, default=0)
@@ -42,6 +45,8 @@ class Spool:
     def put(self, chunk: bytes) -> None:
         """Never waits for the parser. OSError when the disk is full."""
         self.taken_bytes += len(chunk)
+        if self.on_bytes is not None:
+            self.on_bytes()
         if self._write_at == 0 and self._waiting_bytes + len(chunk) <= self.memory_limit_bytes:
             self._waiting.append(chunk)
             self._waiting_bytes += len(chunk)

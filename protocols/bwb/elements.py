@@ -31,7 +31,6 @@ DIVISIONS: Final = frozenset(
         "wijzig-divisie",
         "circulaire.divisie",
         "verdrag.divisie",
-        "wijzig-lid-groep",
     }
 )
 """What may stand between the text of a law and its articles, each with a heading of its own (kop)."""

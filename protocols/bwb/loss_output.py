@@ -34,13 +34,14 @@ class _Stream:
         self.at = 0
         self._words = _words_before(self.text)
 
-    def finds(self, wanted: str, *, stay: bool = False) -> bool:
-        """Whether ``wanted`` comes next, a few marks aside; and moves behind it unless told to ``stay``."""
-        found = self.text.find(wanted, self.at, self.at + _NEAR_MARKS + len(wanted))
-        if found < 0 or self._words[found] - self._words[self.at] > _NEAR:
+    def finds(self, *forms: str, stay: bool = False) -> bool:
+        """Whether one of ``forms`` comes next, a few marks aside; and moves behind the first, unless told to ``stay``."""
+        places = [(self.text.find(form, self.at, self.at + _NEAR_MARKS + len(form)), -len(form)) for form in forms]
+        place, size = min((found for found in places if found[0] >= 0), default=(-1, 0))
+        if place < 0 or self._words[place] - self._words[self.at] > _NEAR:
             return False
         if not stay:
-            self.at = found + len(wanted)
+            self.at = place - size
         return True
 
     def finds_far(self, wanted: str) -> bool:
@@ -125,16 +126,13 @@ class Output:
         names = self._names(piece)
         if piece.in_heading and piece.element.tag == "label":  # stands before the number here, behind it in the file
             return any(self.streams[name].finds(piece.text, stay=True) for name in names)
-        wanted = [piece.text]
-        if piece.in_heading:
-            wanted += _cleaned(piece.text)
-        for text in wanted:
-            if _stands_twice(piece):
-                found = [self.streams[name].finds(text) for name in names[:2]]
-                if found[-1]:
-                    return True
-            elif any(self.streams[name].finds(text) for name in names):
+        forms = [piece.text, *_cleaned(piece.text)] if piece.in_heading else [piece.text]
+        if _stands_twice(piece):
+            found = [self.streams[name].finds(*forms) for name in names[:2]]
+            if found[-1]:
                 return True
+        elif any(self.streams[name].finds(*forms) for name in names):
+            return True
         return len(piece.text) >= _LONG and any(self.streams[name].finds_far(piece.text) for name in names)
 
     def _names(self, piece: Piece) -> list[str]:

@@ -1,6 +1,5 @@
 """The division tree under construction: where each article stands (D32, ``structure``)."""
 
-from collections.abc import Iterator
 from typing import Final
 
 from protocols.bwb.walk import Task, run
@@ -67,12 +66,3 @@ def _divisions(outline: Outline) -> Task[tuple[Division, ...]]:
         found.append(Division(child.type, child.number, child.title, tuple(child.entries), below))
         found += beside
     return tuple(found)
-
-
-def walk(divisions: tuple[Division, ...]) -> Iterator[Division]:
-    """Every division, each before what stands in it."""
-    waiting = list(reversed(divisions))
-    while waiting:
-        division = waiting.pop()
-        yield division
-        waiting += reversed(division.children)

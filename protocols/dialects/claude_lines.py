@@ -50,10 +50,10 @@ _CAUSES: Final[Mapping[str, Cause]] = {
 
 
 class _Usage(msgspec.Struct):
-    input_tokens: float | None = None
-    output_tokens: float | None = None
-    cache_read_input_tokens: float | None = None
-    cache_creation_input_tokens: float | None = None
+    input_tokens: int | float | None = None
+    output_tokens: int | float | None = None
+    cache_read_input_tokens: int | float | None = None
+    cache_creation_input_tokens: int | float | None = None
 
 
 class _Block(msgspec.Struct):
@@ -147,7 +147,7 @@ class _Result(msgspec.Struct, tag="result"):
     subtype: str = ""
     is_error: bool | None = None
     session_id: Any = None
-    result: Any = None
+    result: msgspec.Raw = msgspec.Raw(b"null")
     errors: Any = None
     terminal_reason: Any = None
     usage: _Usage | None = None
@@ -170,6 +170,7 @@ class _InnerType(msgspec.Struct):
 
 
 _Wire = _StreamEvent | _System | _Assistant | _User | _Result | _RateLimit
+_TEXT = msgspec.json.Decoder(str)
 _INNER_TYPE = msgspec.json.Decoder(_InnerType)
 _INNER_KNOWN = frozenset(
     {
@@ -431,8 +432,12 @@ def _closing(wire: _Result) -> Closing:
 
 def _reason(wire: _Result) -> str | None:
     """The text of the result, else its list of errors, else the word for what went wrong."""
-    if isinstance(wire.result, str) and wire.result.strip():
-        return own_words(wire.result)
+    try:
+        text = _TEXT.decode(wire.result)
+    except msgspec.DecodeError:
+        text = ""
+    if text.strip():
+        return own_words(text)
     errors = wire.errors if isinstance(wire.errors, list) else []
     joined = "; ".join(error for error in errors[:20] if isinstance(error, str) and error)
     return own_words(joined) or own_words(wire.subtype if wire.subtype != "success" else None)

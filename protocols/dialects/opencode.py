@@ -75,15 +75,15 @@ _QUOTA_CODES: Final = frozenset({"insufficient_quota", "quota_exceeded", "billin
 
 
 class _Cache(msgspec.Struct):
-    read: float | None = None
-    write: float | None = None
+    read: int | float | None = None
+    write: int | float | None = None
 
 
 class _Tokens(msgspec.Struct):
-    total: float | None = None
-    input: float | None = None
-    output: float | None = None
-    reasoning: float | None = None
+    total: int | float | None = None
+    input: int | float | None = None
+    output: int | float | None = None
+    reasoning: int | float | None = None
     cache: _Cache | None = None
 
 

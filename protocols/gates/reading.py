@@ -14,7 +14,7 @@ from protocols.lawtree import Entry, Tree, entries_of, is_under, law_date, numbe
 
 _SPACES = re.compile(r"\s+")
 _EMPHASIS = re.compile(r"[*_`]+")
-_LINKED = re.compile(r"\[([^\]\[]*)\](?:\([^)\s]*\)|\[[^\]\[]*\])")
+_LINKED = re.compile(r"\[([^\]\[]*)\](?:\([^)\s]{0,500}\)|\[[^\]\[]*\])")
 
 
 @frozen

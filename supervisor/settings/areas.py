@@ -64,6 +64,13 @@ class Database:
         default=10.0,
         help="Limit of one statement in our own sessions.",
     )
+    failpoint: str | None = setting(
+        "FAILPOINT",
+        text,
+        default=None,
+        help="For fault tests only: `outcomes.complete.before:3` kills this process at the third time right before that unit of "
+        "work commits, `claim.claim.after:1:cut` loses the connection right after.",
+    )
 
 
 @frozen

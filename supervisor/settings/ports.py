@@ -31,6 +31,7 @@ def database_settings(area: Database, url: str, *, session: str = SUPERVISOR_SES
         pooler="transaction" if area.pooler == "transaction" and url == area.url else "none",
         application_name=session,
         statement_timeout_s=area.statement_timeout_s,
+        failpoint=area.failpoint,
     )
 
 

@@ -3,7 +3,7 @@
 from datetime import date
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from protocols.failures import InvalidInput
@@ -158,6 +158,7 @@ def test_a_cut_slug_ends_at_a_word_and_differs_per_law() -> None:
     assert slugify(title, "BWBR0000001") == one
 
 
+@example("\U0001d56c", "BWBR0018451")
 @given(st.text(max_size=400), st.sampled_from(["BWBR0018451", "CVDR100394_2"]))
 def test_every_slug_is_a_safe_directory_name(title: str, law_id: str) -> None:
     slug = slugify(title, law_id)

@@ -16,6 +16,7 @@ import asyncpg
 from attrs import define, field
 
 from actors.ports.database.connect import DRIVER_ERRORS, RETRYABLE, connect, in_words, is_trouble
+from actors.ports.database.failpoint import Failpoint, Moment
 from actors.ports.database.pool import Pool
 from actors.ports.database.settings import DatabaseSettings
 from actors.ports.database.statistics import Counters
@@ -40,6 +41,8 @@ class Progress:
     """Something may have been committed: a statement outside a transaction was sent, or a COMMIT."""
     commits_on: RawConnection | None = None
     """The COMMIT is on its way on this connection: too late to interrupt it."""
+    unit: str = ""
+    """What failpoints call it."""
 
     def give_up_commit(self) -> None:
         """Wait no longer for the answer to COMMIT: the line is cut, so the outcome is unclear."""
@@ -55,9 +58,12 @@ class Engine:
     counters: Counters = field(factory=Counters)
     pool: Pool = field(init=False)
     beat_connection: RawConnection | None = field(default=None, init=False)
+    _failpoint: Failpoint | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.pool = Pool(self.settings, self.counters)
+        if self.settings.failpoint is not None:
+            self._failpoint = Failpoint.parse(self.settings.failpoint)
 
     async def open(self) -> None:
         """Prove that one connection can be had."""
@@ -77,8 +83,7 @@ class Engine:
         if self.settings.through_pooler:
             return await self.transact(work, progress)
         async with self._borrowed(progress) as connection:
-            progress.at_risk = True
-            return await work(connection)
+            return await self._alone(connection, work, progress)
 
     async def transact(self, work: Work[T], progress: Progress) -> T:
         """All or nothing. Runs ``work`` again, up to five times, when the server rolled it back for concurrency (D8)."""
@@ -103,8 +108,7 @@ class Engine:
             try:
                 if self.settings.through_pooler:
                     return await self._in_transaction(connection, work, progress)
-                progress.at_risk = True
-                return await work(connection)
+                return await self._alone(connection, work, progress)
             except BaseException as error:
                 if not isinstance(error, Exception) or is_trouble(error, connection):
                     self._terminate(connection)
@@ -117,14 +121,20 @@ class Engine:
                 "migrations cannot go through a transaction-mode pooler: give DATABASE_DIRECT_URL as well"
             )
         connection = await connect(self.settings, direct=True)
-        progress.at_risk = True
         try:
             with self._typing_errors(connection, progress):
-                return await work(connection)
+                return await self._alone(connection, work, progress)
         finally:
             connection.terminate()
 
-    # --- one transaction -----------------------------------------------------------------------------------------------
+    # --- statements that commit by themselves, and one transaction -----------------------------------------------------
+
+    async def _alone(self, connection: RawConnection, work: Work[T], progress: Progress) -> T:
+        progress.at_risk = True
+        self._at_commit(connection, progress, "before")
+        result = await work(connection)
+        self._at_commit(connection, progress, "after")
+        return result
 
     async def _transact_once(self, work: Work[T], progress: Progress) -> T:
         async with self._borrowed(progress) as connection:
@@ -143,9 +153,15 @@ class Engine:
             await self._roll_back(connection, transaction, error)
             raise
         progress.at_risk, progress.commits_on = True, connection
+        self._at_commit(connection, progress, "before")
         await transaction.__aexit__(None, None, None)
         progress.commits_on = None
+        self._at_commit(connection, progress, "after")
         return result
+
+    def _at_commit(self, connection: RawConnection, progress: Progress, moment: Moment) -> None:
+        if self._failpoint is not None:
+            self._failpoint.pass_by(progress.unit, moment, connection)
 
     async def _roll_back(self, connection: RawConnection, transaction: Any, error: BaseException) -> None:
         if isinstance(error, OSError | asyncpg.InternalClientError):  # nothing polite will be heard on this connection

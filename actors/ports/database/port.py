@@ -15,6 +15,7 @@ import trio_asyncio
 from attrs import define, field
 
 from actors.ports.database.engine import Engine, Progress
+from actors.ports.database.failpoint import name_of
 from actors.ports.database.listen import Listener, Subscription
 from actors.ports.database.settings import DatabaseSettings
 from actors.ports.database.statistics import DatabaseStatistics, oldest_snapshot_age_s
@@ -82,13 +83,13 @@ class Units:
 
     async def run(self, fn: Callable[Concatenate[Connection, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Each statement commits by itself. For reads and single statements."""
-        return await self._cross(partial(self._engine.run, _bound(fn, args, kwargs)))
+        return await self._cross(name_of(fn), partial(self._engine.run, _bound(fn, args, kwargs)))
 
     async def transact(
         self, fn: Callable[Concatenate[Connection, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """One READ COMMITTED transaction. ``fn`` runs again, up to five times, after a deadlock or serialization failure."""
-        return await self._cross(partial(self._engine.transact, _bound(fn, args, kwargs)))
+        return await self._cross(name_of(fn), partial(self._engine.transact, _bound(fn, args, kwargs)))
 
     async def beat(
         self, fn: Callable[Concatenate[Connection, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
@@ -99,7 +100,7 @@ class Units:
             async with self._beat_turn:
                 return await self._bridge.cross(partial(self._engine.beat, _bound(fn, args, kwargs)), progress)
 
-        progress = Progress()
+        progress = Progress(unit=name_of(fn))
         return await self._shielded(in_turn, progress)
 
     def shielded(self, *, shield_s: float) -> Units:
@@ -109,8 +110,8 @@ class Units:
         """
         return Units(self._engine, self._bridge, self._beat_turn, shield_s)
 
-    async def _cross(self, work: Callable[[Progress], Coroutine[Any, Any, T]]) -> T:
-        progress = Progress()
+    async def _cross(self, unit: str, work: Callable[[Progress], Coroutine[Any, Any, T]]) -> T:
+        progress = Progress(unit=unit)
         if self._shield_s is None:
             return await self._bridge.cross(work, progress)
         return await self._shielded(partial(self._bridge.cross, work, progress), progress)
@@ -140,7 +141,7 @@ class Database(Units):
 
         InvalidInput when there is a pooler and no direct address.
         """
-        return await self._cross(partial(self._engine.direct, _bound(fn, args, kwargs)))
+        return await self._cross(name_of(fn), partial(self._engine.direct, _bound(fn, args, kwargs)))
 
     def listen(self, channels: Collection[str], *, control: str = "regelrecht_control") -> Subscription:
         """Wake-ups for notifications on ``channels``, and the payloads sent on ``control``; once per port.
@@ -193,6 +194,8 @@ async def open_database(settings: DatabaseSettings) -> AsyncIterator[Database]:
     """
     failure: Exception | None = None
     engine = Engine(settings)
+    if settings.failpoint is not None:
+        _log.warning("a failpoint is set: this process will hurt itself, for a test", failpoint=settings.failpoint)
     async with trio_asyncio.open_loop() as loop:
         loop.set_exception_handler(partial(_report, engine))
         bridge = Bridge(loop, commit_grace_s=settings.go_home_limit_s)

@@ -37,11 +37,15 @@ async def fill(rows: Rows, job_type: str, count: int, *, provider: str | None = 
     )
 
 
-async def plan(rows: Rows, query: str, *args: Any) -> str:
-    """The plan that ran; what it wrote is rolled back."""
+async def plan(rows: Rows, query: str, *literals: str) -> str:
+    """The plan that our sessions run, which is made without a look at the arguments; what it wrote is rolled back."""
 
     async def explain(connection: Connection) -> None:
-        raise RolledBack(await connection.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}", *args))
+        assert await connection.fetchval("SHOW plan_cache_mode") == "force_generic_plan"
+        await connection.execute(f"PREPARE it AS {query}")
+        text = await connection.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE it ({', '.join(literals)})")
+        await connection.execute("DEALLOCATE it")
+        raise RolledBack(text)
 
     with pytest.raises(RolledBack) as caught:
         await rows.database.transact(explain)
@@ -61,8 +65,10 @@ def nodes(document: str) -> list[dict[str, Any]]:
     return found
 
 
-def take_arguments(job_type: JobType, provider: str = "") -> tuple[Any, ...]:
-    return ([job_type.value], [provider], [0], [0], [5], [5], [False], [None], 0, uuid4(), "test", None)
+def take_arguments(job_type: JobType) -> tuple[str, ...]:
+    """Five slots for one bucket without provider."""
+    sources = (f"ARRAY['{job_type}']", "ARRAY['']", "ARRAY[0]", "ARRAY[0]", "ARRAY[5]", "ARRAY[5]", "ARRAY[false]")
+    return (*sources, "ARRAY[NULL]::text[]", "0", f"'{uuid4()}'", "'test'", "NULL")
 
 
 @pytest.mark.claim("S1-059")
@@ -92,7 +98,7 @@ async def test_the_look_around_before_a_claim_does_not_read_the_queue(rows: Rows
     await fill(rows, "document_convert", 20_000)
     await fill(rows, "enrich", 5_000, provider="claude")
     await rows.sql("ANALYZE jobs")
-    found = nodes(await plan(rows, survey_module._SURVEY, ["document_convert", "enrich"], None, 200))
+    found = nodes(await plan(rows, survey_module._SURVEY, "ARRAY['document_convert', 'enrich']", "NULL", "200"))
     assert not [node for node in found if node["Node Type"] == "Seq Scan" and node["Relation Name"] == "jobs"]
     assert found[0]["Shared Hit Blocks"] + found[0]["Shared Read Blocks"] < 200
 
@@ -101,7 +107,7 @@ async def test_the_search_for_orphans_reads_running_rows_only(rows: Rows) -> Non
     await fill(rows, "document_convert", 20_000)
     await rows.sql("ANALYZE jobs")
     query = f"SELECT id FROM jobs WHERE {reap_module._ORPHANED} ORDER BY started_at NULLS FIRST, id LIMIT $3"
-    found = nodes(await plan(rows, query, 300.0, 1800.0, 20))
+    found = nodes(await plan(rows, query, "300", "1800", "20"))
     assert not [node for node in found if node["Node Type"] == "Seq Scan"]
 
 
@@ -109,7 +115,7 @@ async def test_the_hourly_count_reads_the_runs_of_this_hour_only(rows: Rows) -> 
     await fill(rows, "document_convert", 5_000, provider="claude")
     await rows.sql("UPDATE jobs SET status = 'completed', started_at = now() - interval '1 day'")
     await rows.sql("VACUUM ANALYZE jobs")
-    found = nodes(await plan(rows, budget_module._COUNT, ["opencode"], True, None))
+    found = nodes(await plan(rows, budget_module._COUNT, "ARRAY['opencode']", "true", "NULL"))
     assert not [node for node in found if node["Node Type"] == "Seq Scan" and node["Relation Name"] == "jobs"]
 
 
