@@ -17,10 +17,10 @@ from attrs import define, field, frozen
 from actors.ports.agentprocess import AgentEnd, AgentRunner, Stop, Stopped
 from actors.ports.launcher import AgentCommand
 from actors.ports.spool import Spool
-from protocols.agentevents import ONLY_OUTPUT, OUTPUT, AgentEvent, Output
+from protocols.agentevents import ONLY_OUTPUT, OUTPUT, AgentEvent, Closing, Output, Turn
 from protocols.agentview import CallView
 from protocols.dialects.base import CallVerdict, Dialect, Ending
-from protocols.failures import SupervisorError
+from protocols.failures import SupervisorError, classify
 from protocols.lines import LineSplitter
 from protocols.messages import AgentActive, AgentMessage, AgentSaid, Reply
 
@@ -89,6 +89,8 @@ class AgentActor:
     _spool: Spool = field(init=False)
     _splitter: LineSplitter = field(init=False, factory=LineSplitter)
     _active_at: float = field(init=False, default=-math.inf)
+    _closed: bool = field(init=False, default=False)
+    """It has said its closing word, and has not begun anything since."""
 
     @_spool.default
     def _empty_spool(self) -> Spool:
@@ -100,7 +102,7 @@ class AgentActor:
         Cancelled, it ends the process first; :meth:`outcome` then tells what is known.
         """
         end: AgentEnd | None = None
-        fault: SupervisorError | OSError | None = None
+        fault: SupervisorError | None = None
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._parse)
@@ -108,14 +110,12 @@ class AgentActor:
                     end = await self.runner(
                         self.call.command, spool=self._spool, stop=self.stop, limit_s=self.call.limit_s
                     )
-                except (SupervisorError, OSError) as error:
-                    fault = error
+                except (SupervisorError, OSError) as error:  # OSError: the disk of the spill file is full
+                    fault = classify(error)
                 finally:
                     self._spool.close()
         finally:
             self._spool.discard()
-        if isinstance(fault, OSError):
-            raise fault
         return self.outcome(end, fault)
 
     def outcome(self, end: AgentEnd | None = None, fault: SupervisorError | None = None) -> CallOutcome:
@@ -125,7 +125,7 @@ class AgentActor:
         ending = Ending(
             exit_code=-9 if exit_code is None else exit_code,
             truncated=self._splitter.unfinished,
-            after_result=stopped is Stopped.AFTER_RESULT,
+            after_result=stopped is not None and self._closed,
             looping=self.looping if stopped is Stopped.LOOPING else None,
             stderr=end.stderr if end is not None else "",
         )
@@ -150,7 +150,7 @@ class AgentActor:
     async def _receive(self) -> bytes:
         """The next bytes; empty at the end. A CLI that has said its closing word is stopped when it lingers."""
         while True:
-            lingers = self.view.closing is not None and self.stop.reason is None
+            lingers = self._closed and self.stop.reason is None
             with trio.move_on_after(AFTER_RESULT_S if lingers else math.inf) as patience:
                 return await self._spool.receive()
             assert patience.cancelled_caught
@@ -164,9 +164,12 @@ class AgentActor:
             return
         for event in events:
             times.note(event, now)
-            if not isinstance(event, Output):
-                self.view.fold(event)
-                self.events.send_nowait(AgentSaid(self.slice, event))
+            if isinstance(event, Output):
+                continue
+            if isinstance(event, Closing | Turn):
+                self._closed = isinstance(event, Closing)
+            self.view.fold(event)
+            self.events.send_nowait(AgentSaid(self.slice, event))
 
     def _stamp(self) -> None:
         self.view.times.bytes_at(trio.current_time())

@@ -1,9 +1,12 @@
-"""Slow ticks for the process itself: zombies that became ours are reaped, the oldest snapshot is measured (PR-03, D16)."""
+"""Slow ticks for the process itself: zombies that became ours are reaped (PR-03), the oldest snapshot is measured (D16), and
+what is paused is read, so that probes can tell without asking the database.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import structlog
 import trio
@@ -13,6 +16,7 @@ from actors.ports.adopted import AdoptedReaper
 from protocols.failures import DatabaseUnavailable, OutcomeUnclear
 
 _log = structlog.get_logger(__name__)
+T = TypeVar("T")
 
 
 @frozen
@@ -20,6 +24,7 @@ class HousekeepingRule:
     """Seconds. A snapshot older than ``old_snapshot_s`` keeps dead rows alive and makes claims slow: worth a warning."""
 
     zombies_s: float = 10
+    pauses_s: float = 10
     snapshot_s: float = 60
     old_snapshot_s: float = 600
     answer_limit_s: float = 10
@@ -27,14 +32,19 @@ class HousekeepingRule:
 
 @define
 class Housekeeping:
-    """``measure_snapshot`` asks the database for the age of its oldest snapshot in seconds."""
+    """``measure_snapshot`` asks the database for the age of its oldest snapshot in seconds, ``read_pauses`` for the names of
+    what is paused. ``paused`` is what it said last; claims read for themselves.
+    """
 
     measure_snapshot: Callable[[], Awaitable[float]]
+    read_pauses: Callable[[], Awaitable[tuple[str, ...]]]
     zombies: AdoptedReaper = field(factory=AdoptedReaper)
     rule: HousekeepingRule = field(factory=HousekeepingRule)
     snapshot_age_s: float = field(init=False, default=0)
     reaped: int = field(init=False, default=0)
+    paused: tuple[str, ...] = field(init=False, default=())
     _measured_at: float = field(init=False, default=-math.inf)
+    _paused_at: float = field(init=False, default=-math.inf)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled."""
@@ -44,7 +54,7 @@ class Housekeeping:
             await trio.sleep(self.rule.zombies_s)
 
     async def run_once(self) -> None:
-        """Look at the process table; measure the snapshot when it is time."""
+        """Look at the process table; ask the database what it is time to ask."""
         pids = await trio.to_thread.run_sync(self.zombies.tick)
         if pids:
             self.reaped += len(pids)
@@ -52,13 +62,20 @@ class Housekeeping:
         if trio.current_time() >= self._measured_at + self.rule.snapshot_s:
             self._measured_at = trio.current_time()
             await self._measure()
+        if trio.current_time() >= self._paused_at + self.rule.pauses_s:
+            self._paused_at = trio.current_time()
+            self.paused = await self._asked(self.read_pauses, self.paused)
 
-    async def _measure(self) -> None:
+    async def _asked(self, ask: Callable[[], Awaitable[T]], before: T) -> T:
+        """The answer, or what was known ``before`` when there is none."""
         try:
             with trio.move_on_after(self.rule.answer_limit_s):
-                self.snapshot_age_s = await self.measure_snapshot()
+                return await ask()
         except (DatabaseUnavailable, OutcomeUnclear) as error:
-            _log.debug("snapshot not measured", error=error.message)
-            return
+            _log.debug("the database did not say", error=error.message)
+        return before
+
+    async def _measure(self) -> None:
+        self.snapshot_age_s = await self._asked(self.measure_snapshot, self.snapshot_age_s)
         if self.snapshot_age_s > self.rule.old_snapshot_s:
             _log.warning("an old snapshot slows every claim down", age_s=round(self.snapshot_age_s))

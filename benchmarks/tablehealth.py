@@ -44,19 +44,19 @@ FROM generate_series(1, $3::int) AS n
 async def add_history(connection: Connection, rows: int) -> None:
     """Jobs that ended, over the last two years."""
     for first in range(1, rows + 1, _BATCH):
-        await connection.execute(_ADD_FINISHED, first, min(first + _BATCH - 1, rows), timeout=600)
+        await connection.execute(_ADD_FINISHED, first, min(first + _BATCH - 1, rows))
 
 
 async def add_pending(
     connection: Connection, job_type: JobType, rows: int, *, provider: str | None = None, later: bool = False
 ) -> None:
     """Rows to claim now, or ``later``."""
-    await connection.execute(_ADD_PENDING, job_type.value, provider, rows, later, timeout=600)
+    await connection.execute(_ADD_PENDING, job_type.value, provider, rows, later)
 
 
 async def settle(connection: Connection) -> None:
     """What autovacuum would have done in the time that all this took."""
-    await connection.execute("VACUUM (ANALYZE) jobs", timeout=600)
+    await connection.execute("VACUUM (ANALYZE) jobs")
 
 
 async def refill(connection: Connection, job_type: JobType, provider: str | None) -> None:
@@ -111,7 +111,5 @@ def run(stage: Stage) -> list[Row]:
     on(full, partial(add_pending, job_type=JobType.LAW_CONVERT, rows=PENDING, provider="claude"))
     on(full, partial(add_pending, job_type=JobType.LAW_CONVERT, rows=10 * CLAIMS, provider="opencode"))
     on(full, settle)
-    rows.append(
-        _against_empty("  and 100,000 of another provider", full, empty, JobType.LAW_CONVERT, 0.8, "opencode")
-    )
+    rows.append(_against_empty("  and 100,000 of another provider", full, empty, JobType.LAW_CONVERT, 0.8, "opencode"))
     return rows

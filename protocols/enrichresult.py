@@ -7,8 +7,10 @@ from typing import Any
 
 from attrs import field, fields, frozen
 
+from protocols.agentevents import Usage
 from protocols.enrichpayload import without_absent
 from protocols.failures import JsonObject
+from protocols.lawstats import CapturedMarking, CapturedUntranslatable
 from protocols.related import RelatedEntry
 
 
@@ -24,6 +26,20 @@ class AgentUsage:
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     cost_millicents: int = 0
+
+    @staticmethod
+    def of(usage: Usage | None, cost_millicents: int | None) -> AgentUsage | None:
+        """What a call reported; None when that was nothing."""
+        if usage is None and cost_millicents is None:
+            return None
+        found = usage or Usage()
+        return AgentUsage(
+            found.input_tokens,
+            found.output_tokens,
+            found.cache_read_tokens,
+            found.cache_write_tokens,
+            cost_millicents or 0,
+        )
 
     def __add__(self, other: AgentUsage) -> AgentUsage:
         return AgentUsage(
@@ -49,29 +65,6 @@ class AgentCallRecord:
     cut_off_steps: int = 0
     slice: int = 0
     verdict: str = "ok"
-
-
-@frozen
-class CapturedUntranslatable:
-    article: str
-    construct: str
-    reason: str
-    suggestion: str | None = None
-    legal_text_excerpt: str | None = None
-    accepted: bool = False
-
-
-@frozen
-class CapturedMarking:
-    """A gap in the vocabulary of schema 0.6 (D62)."""
-
-    article: str
-    about: str
-    resolution: str = ""
-    resolved_by: str | None = None
-    target: tuple[str, ...] = ()
-    legal_text_excerpt: str | None = None
-    accepted: bool = False
 
 
 @frozen
@@ -118,8 +111,8 @@ def result_document(result: EnrichResult) -> JsonObject:
         "law_complete": result.law_complete,
         "enrich_cursor": result.enrich_cursor,
         "related_legislation": [without_absent(**_fields(entry)) for entry in result.related_legislation],
-        "untranslatables": [without_absent(**_fields(entry)) for entry in result.untranslatables],
-        "markings": [without_absent(**_fields(entry)) for entry in result.markings],
+        "untranslatables": [row.to_json() for row in result.untranslatables],
+        "markings": [row.to_json() for row in result.markings],
         "feedback": list(result.feedback),
         "agent_calls": [call_document(call) for call in result.agent_calls],
         "session_reuse": result.session_reuse,
@@ -130,7 +123,10 @@ def result_document(result: EnrichResult) -> JsonObject:
 
 
 def call_document(call: AgentCallRecord) -> JsonObject:
-    return {**_fields(call), "usage": None if call.usage is None else _fields(call.usage)}
+    """``duration_secs`` is the field's name outside."""
+    document = _fields(call)
+    document["duration_secs"] = round(document.pop("duration_s"), 1)
+    return {**document, "usage": None if call.usage is None else _fields(call.usage)}
 
 
 def is_complete(result: Any) -> bool:

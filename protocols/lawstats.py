@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from attrs import asdict, frozen
 
-from protocols.gates.reading import MARKINGS, UNTRANSLATABLES, Gap, gaps_of
-from protocols.lawtree import Entry, Tree, entries_of, text_of
+from protocols.lawtree import MARKINGS, UNTRANSLATABLES, Entry, Gap, Tree, entries_of, gaps_of, text_of
 
 _UNNAMED: Final = "(unnamed)"
 
@@ -72,10 +71,10 @@ class CapturedMarking:
 
     article: str
     about: str
-    resolution: str
-    legal_text_excerpt: str
-    target: tuple[str, ...] = ()
+    resolution: str = ""
     resolved_by: str | None = None
+    target: tuple[str, ...] = ()
+    legal_text_excerpt: str | None = None
     reason: str | None = None
     accepted: bool = False
 
@@ -83,13 +82,13 @@ class CapturedMarking:
         return _without_absent({**asdict(self), "target": list(self.target)})
 
     def to_row(self) -> dict[str, Any]:
-        """``article, kind, reason, excerpt, accepted`` of the table ``markings``."""
+        """``article, kind, reason, excerpt, accepted`` of the table ``markings``; ``kind`` and ``reason`` are never empty."""
         said = [self.about, self.reason, self.resolved_by and f"resolved by: {self.resolved_by}"]
         return {
             "article": self.article,
-            "kind": self.resolution,
+            "kind": self.resolution or "model",
             "reason": "; ".join(text for text in said if text),
-            "excerpt": self.legal_text_excerpt or None,
+            "excerpt": self.legal_text_excerpt,
             "accepted": self.accepted,
         }
 
@@ -115,10 +114,10 @@ def markings_of(law: Tree) -> list[CapturedMarking]:
         CapturedMarking(
             article=entry.number,
             about=gap.about or _UNNAMED,
-            resolution=text_of(gap.raw.get("resolution")) or "model",
-            legal_text_excerpt=gap.excerpt,
-            target=tuple(gap.targets),
+            resolution=text_of(gap.raw.get("resolution")),
             resolved_by=text_of(gap.raw.get("resolved_by")) or None,
+            target=tuple(gap.targets),
+            legal_text_excerpt=gap.excerpt or None,
             reason=gap.reason or None,
             accepted=gap.raw.get("accepted") is True,
         )

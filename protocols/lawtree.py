@@ -21,6 +21,10 @@ MOST_NESTING: Final = 120
 in a thread with a small stack. The deepest real model has about 35."""
 
 
+UNTRANSLATABLES: Final = "untranslatables"
+MARKINGS: Final = "markings"
+
+
 @frozen
 class Field:
     """A parameter, input or output. ``raw`` is the mapping as written."""
@@ -86,6 +90,41 @@ class Entry:
     @property
     def open_term_ids(self) -> set[str]:
         return {name for term in self.part("open_terms") if (name := text_of(term.get("id")))}
+
+
+@frozen
+class Gap:
+    """A recorded gap: an untranslatable (v0.5.x) or a marking (v0.6.0 on), with one vocabulary for both."""
+
+    key: str
+    raw: Tree = field(repr=False)
+
+    @property
+    def about(self) -> str:
+        return text_of(self.raw.get("about")) or text_of(self.raw.get("construct"))
+
+    @property
+    def reason(self) -> str:
+        return text_of(self.raw.get("reason"))
+
+    @property
+    def asked(self) -> str:
+        """What it says would solve it."""
+        return text_of(self.raw.get("resolved_by")) or text_of(self.raw.get("suggestion"))
+
+    @property
+    def excerpt(self) -> str:
+        return text_of(self.raw.get("legal_text_excerpt"))
+
+    @property
+    def targets(self) -> list[str]:
+        found = self.raw.get("target")
+        return [name for name in (found if isinstance(found, list) else [found]) if isinstance(name, str) and name]
+
+
+def gaps_of(entry: Entry) -> list[Gap]:
+    """Both kinds, whatever the file's version allows: the schema says which one does not belong."""
+    return [Gap(key, raw) for key in (UNTRANSLATABLES, MARKINGS) for raw in entry.part(key)]
 
 
 def read_tree(source: str | bytes) -> Tree:

@@ -63,15 +63,6 @@ class Feedback:
     gap_key: str = "untranslatables"
 
 
-def gap_key_of(schema_url: str) -> str:
-    """``markings`` from version 0.6 of the law schema on, before that ``untranslatables``."""
-    for part in schema_url.split("/"):
-        version = part.removeprefix("schema-").removeprefix("v").split(".")
-        if len(version) == 3 and all(number.isdigit() for number in version):
-            return "markings" if (int(version[0]), int(version[1])) >= (0, 6) else "untranslatables"
-    return "untranslatables"
-
-
 def translate_prompt(task: Translation) -> str:
     """The prompt of a translate call."""
     parts = [

@@ -121,12 +121,6 @@ def plan_steps(
     return tuple(planned)
 
 
-def denied_tools(skills: SkillSet, granted: Collection[str] = GRANTED_TOOLS) -> tuple[str, ...]:
-    """Tools that steps or skills name and the lane does not grant, and Bash: denied by name, not just left out."""
-    named = {"Bash", *skills.tools, *(tool for step in STEPS for tool in step.needs)}
-    return tuple(sorted(named - set(granted)))
-
-
 def prompt_hash(skills: SkillSet, prompt_version: str) -> str:
     """SHA-256 (hex) over the skill files by path and the version of our prompts: changes when instructions change."""
     digest = hashlib.sha256(prompt_version.encode())

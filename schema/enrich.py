@@ -10,8 +10,8 @@ from typing import ClassVar, Final
 from attrs import asdict, frozen
 
 from protocols.enrichpayload import EnrichPayload
-from protocols.enrichresult import CapturedMarking, CapturedUntranslatable
 from protocols.failures import Permanent, Transient
+from protocols.lawstats import CapturedMarking, CapturedUntranslatable
 from schema import laws
 from schema.agentcalls import cost_of_law
 from schema.connection import Connection

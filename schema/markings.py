@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from protocols.enrichresult import CapturedMarking
+from protocols.lawstats import CapturedMarking
 from protocols.scrub import MAX_STRING_BYTES, scrub_text, to_json
 from schema.connection import Connection
 
@@ -57,18 +57,13 @@ async def _columns(connection: Connection) -> list[str] | None:
 
 
 def _value(row: CapturedMarking, column: str) -> Any:
-    match column:
-        case "kind":
-            return row.resolution
-        case "reason":
-            return _text(row.about if row.resolved_by is None else f"{row.about}: {row.resolved_by}")
-        case "excerpt":
-            return _text(row.legal_text_excerpt)
-        case "target":
-            return to_json(list(row.target))
-        case _:
-            value = getattr(row, column)
-            return _text(value) if isinstance(value, str) else value
+    if column in _OURS:
+        value = row.to_row()[column]
+    elif column == "target":
+        return to_json(list(row.target))
+    else:
+        value = getattr(row, column)
+    return _text(value) if isinstance(value, str) else value
 
 
 def _text(value: str | None) -> str | None:

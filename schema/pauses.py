@@ -20,13 +20,14 @@ class PauseScope(StrEnum):
 
 @frozen
 class Pause:
-    """Set by a person, for all supervisors, until it is resumed."""
+    """Set by a person, for all supervisors. ``until`` None: until somebody resumes it."""
 
     scope: PauseScope
     name: str
     reason: str
     paused_by: str
     paused_at: dt.datetime
+    until: dt.datetime | None = None
 
 
 @frozen
@@ -40,32 +41,60 @@ class ProviderPause:
     paused_at: dt.datetime
 
 
-async def pause(connection: Connection, scope: PauseScope, name: str, *, reason: str = "", paused_by: str = "") -> None:
-    """Running jobs go on; nothing new of this kind is claimed. Again: the newer reason stands."""
+async def pause(
+    connection: Connection,
+    scope: PauseScope,
+    name: str,
+    *,
+    reason: str = "",
+    paused_by: str = "",
+    for_s: float | None = None,
+) -> None:
+    """Running jobs go on; from the next claim on nothing of this kind is taken. Again: the newer words and end stand.
+
+    ``for_s`` seconds from now, by the database clock; None: until somebody resumes it.
+    """
     await connection.execute(
         """
-        INSERT INTO pauses (scope, name, reason, paused_by) VALUES ($1, $2, $3, $4)
-        ON CONFLICT (scope, name) DO UPDATE SET reason = excluded.reason, paused_by = excluded.paused_by
+        INSERT INTO pauses (scope, name, reason, paused_by, until)
+        VALUES ($1, $2, $3, $4, now() + $5::float8 * interval '1 second')
+        ON CONFLICT (scope, name) DO UPDATE
+            SET reason = excluded.reason, paused_by = excluded.paused_by, paused_at = now(), until = excluded.until
         """,
         scope.value,
         scrub_text(name),
         scrub_text(reason, MAX_STRING_BYTES),
         scrub_text(paused_by),
+        for_s,
     )
 
 
 async def resume(connection: Connection, scope: PauseScope, name: str) -> bool:
-    """False: it was not paused. A provider is also freed from the troubles that supervisors noted. Needs a transaction."""
-    rows = await connection.fetch("DELETE FROM pauses WHERE scope = $1 AND name = $2 RETURNING name", scope.value, name)
+    """False: it was not paused. A provider is also freed from the troubles that supervisors noted. Needs a transaction.
+
+    Wakes the claimers, so that all supervisors go on at once (D10).
+    """
+    rows = await connection.fetch(
+        "DELETE FROM pauses WHERE scope = $1 AND name = $2 RETURNING until IS NULL OR until > now() AS held",
+        scope.value,
+        name,
+    )
     freed = await resume_provider(connection, name) if scope is PauseScope.PROVIDER else 0
     await connection.execute(WAKE)
-    return bool(rows) or freed > 0
+    return any(row["held"] for row in rows) or freed > 0
 
 
 async def list_pauses(connection: Connection) -> Sequence[Pause]:
-    rows = await connection.fetch("SELECT scope, name, reason, paused_by, paused_at FROM pauses ORDER BY scope, name")
+    """Those that hold now."""
+    rows = await connection.fetch(
+        """
+        SELECT scope, name, reason, paused_by, paused_at, until FROM pauses
+        WHERE until IS NULL OR until > now() ORDER BY scope, name
+        """
+    )
     return [
-        Pause(PauseScope(row["scope"]), row["name"], row["reason"], row["paused_by"], row["paused_at"]) for row in rows
+        Pause(PauseScope(row["scope"]), row["name"], row["reason"], row["paused_by"], row["paused_at"], row["until"])
+        for row in rows
     ]
 
 
@@ -110,3 +139,16 @@ async def list_provider_pauses(connection: Connection) -> Sequence[ProviderPause
         """
     )
     return [ProviderPause(**dict(row)) for row in rows]
+
+
+async def paused_names(connection: Connection) -> tuple[str, ...]:
+    """What is paused now, for people: ``harvest``, ``provider:claude``, ``provider:claude (one credential)``."""
+    pauses = [
+        f"provider:{pause.name}" if pause.scope is PauseScope.PROVIDER else pause.name
+        for pause in await list_pauses(connection)
+    ]
+    benches = [
+        f"provider:{bench.provider}{' (one credential)' if bench.credential_hash else ''}"
+        for bench in await list_provider_pauses(connection)
+    ]
+    return tuple(dict.fromkeys([*pauses, *benches]))

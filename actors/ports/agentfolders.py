@@ -236,7 +236,7 @@ async def prepare_copy(checkout: Path, skills: Path | None = None) -> None:
 
     At every depth but in ``.git``, whatever is called ``.claude``, ``.opencode``, ``CLAUDE.md``, ``AGENTS.md``,
     ``.mcp.json`` or ``opencode.json*`` is removed, whether the corpus brought it or the agent of an earlier call did:
-    hooks, plugins, servers, orders. Then the folders below ``skills`` (``{SKILLS_DIR}/.claude/skills``) are copied to
+    hooks, plugins, servers, orders. Then the folders below ``skills`` (see :mod:`actors.ports.skillfiles`) are copied to
     ``.claude/skills``. Transient when something cannot be removed,
     OSError when ``skills`` cannot be copied.
     """
@@ -252,7 +252,11 @@ async def prepare_copy(checkout: Path, skills: Path | None = None) -> None:
             f"cannot remove project configuration below {checkout}: {ended.stderr_tail.decode(errors='replace')}"
         )
     if skills is not None:
-        await trio.to_thread.run_sync(shutil.copytree, skills, checkout / ".claude" / "skills")
+        await trio.to_thread.run_sync(_place_skills, skills, checkout / ".claude" / "skills")
+
+
+def _place_skills(skills: Path, target: Path) -> None:
+    shutil.copytree(skills, target, ignore=shutil.ignore_patterns("__pycache__", "*.py"))
 
 
 def copy_checkout(source: Path, target: Path) -> None:

@@ -58,7 +58,7 @@ class AgentCommand:
 
     ``argv[0]`` is looked up in the ``PATH`` of ``env``. ``stdin`` None is ``/dev/null``; bytes are written and the pipe
     is closed at once (AG-11). Where the kernel has Landlock, the CLI can write below ``writable`` only, and read there,
-    below ``readable``, beside its own program, and in :data:`SYSTEM_READABLE`.
+    below ``readable``, its own program, and in :data:`SYSTEM_READABLE`.
     """
 
     argv: tuple[str, ...] = field(repr=False)
@@ -174,7 +174,6 @@ def _order(command: AgentCommand, grace_s: float) -> bytes:
         raise Permanent(f"cannot start {command.argv[0]}: not found; install it or mend the path")
     if not command.cwd.is_dir():
         raise Permanent(f"cannot start {command.argv[0]}: {command.cwd} is no folder")
-    beside = Path(program).resolve().parent
     certificates = (command.env[name] for name in CERTIFICATE_VARIABLES if name in command.env)
     order = {
         "argv": [os.path.abspath(program), *command.argv[1:]],
@@ -182,10 +181,17 @@ def _order(command: AgentCommand, grace_s: float) -> bytes:
         "cwd": str(command.cwd),
         "grace_s": grace_s,
         "writable": [str(path) for path in command.writable],
-        "readable": [*SYSTEM_READABLE, str(beside), *certificates, *(str(path) for path in command.readable)],
+        "readable": [*SYSTEM_READABLE, *_own(program), *certificates, *(str(path) for path in command.readable)],
         "devices": DEVICES,
     }
     return json.dumps(order).encode() + b"\n"  # json, not msgspec: arguments may hold lone surrogates
+
+
+def _own(program: str) -> list[str]:
+    """What a CLI is made of: its file, and the packages around it when it is a script of one."""
+    file = Path(program).resolve()
+    packages = [str(folder) for folder in file.parents if folder.name == "node_modules"]
+    return [str(file), *packages[-1:]]
 
 
 _confinement_noted = False

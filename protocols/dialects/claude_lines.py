@@ -267,7 +267,7 @@ class ClaudeParser(LineParser):
             inner = _INNER_TYPE.decode(line).event.type
         except msgspec.DecodeError:
             return True
-        return inner in _INNER_KNOWN
+        return isinstance(inner, str) and inner in _INNER_KNOWN
 
     def _partial(self, wire: _StreamEvent, found: list[AgentEvent]) -> None:
         parent = wire.parent_tool_use_id
@@ -381,10 +381,12 @@ def _whole_or_none(value: Any) -> int | None:
 
 
 def _cause(error: Any, status: int | None) -> Cause:
-    known = _CAUSES.get(error) if isinstance(error, str) else None
-    if known is not None:
-        return known
-    return Cause.UNKNOWN if status is None and error not in {"server_error", "unknown"} else cause_of_status(status)
+    word = error if isinstance(error, str) else ""
+    if word in _CAUSES:
+        return _CAUSES[word]
+    if status is None and word not in {"server_error", "unknown"}:
+        return Cause.UNKNOWN
+    return cause_of_status(status)
 
 
 def _retry(wire: _System) -> Retry:

@@ -124,9 +124,11 @@ class LineParser(ABC):
     def _unread(self, line: bytes) -> tuple[AgentEvent, ...]:
         try:
             kind = _TYPE_ONLY.decode(line).type
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.ValidationError, RecursionError):
             self.counts.bad += 1
             return NOTHING
+        except msgspec.DecodeError:
+            return self._repaired(line)
         if isinstance(kind, str) and self.knows(kind, line):
             self.counts.malformed += 1
         else:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from protocols.gates.findings import Finding
-from protocols.gates.reading import LawReading, article_of, gaps_of, plain
+from protocols.gates.reading import LawReading, article_of, plain
 from protocols.gates.wording import (
     connectives_in,
     count_leden,
@@ -15,7 +15,7 @@ from protocols.gates.wording import (
     names_a_period,
     periods_in,
 )
-from protocols.lawtree import Entry, mapping_of, operation_name, operations_in
+from protocols.lawtree import Entry, gaps_of, mapping_of, operation_name, operations_in
 
 _BRANCHING: Final = frozenset(
     {

@@ -8,10 +8,10 @@ from typing import Any
 
 from protocols.gates.bindings import names_used_in
 from protocols.gates.findings import Finding
-from protocols.gates.reading import LawReading, Unreadable, article_of, gaps_of, plain
+from protocols.gates.reading import LawReading, Unreadable, article_of, plain
 from protocols.gates.targets import Absent, declared, giving, listed, look_up, numbered, parts_of
 from protocols.law_ids import slugify
-from protocols.lawtree import Entry, Tree, list_of, mappings_in, strings_in, text_of
+from protocols.lawtree import Entry, Tree, gaps_of, list_of, mappings_in, strings_in, text_of
 
 _CLAIMED_USE = re.compile(
     r"\b(?:gebruikt|gebruik|toegepast|nodig|benodigd|invoer|input|used|needed|read)\b[^.;]{0,40}?"

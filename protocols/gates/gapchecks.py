@@ -11,11 +11,11 @@ from typing import Final
 
 from protocols.gates.bindings import names_known_in
 from protocols.gates.findings import Finding
-from protocols.gates.reading import Gap, LawReading, article_of, gaps_of, plain
+from protocols.gates.reading import LawReading, article_of, plain
 from protocols.gates.targets import listed
 from protocols.gates.wording import REACH, delegates
 from protocols.lawschema import has_markings
-from protocols.lawtree import Entry, mapping_of, text_of
+from protocols.lawtree import Entry, Gap, gaps_of, mapping_of, text_of
 
 _LEAST_WORDS: Final = {"resolved_by": 3, "reason": 6, "excerpt": 3}
 

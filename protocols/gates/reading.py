@@ -5,12 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Final, Protocol
+from typing import Protocol
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, define, frozen
 
 from protocols.lawschema import LawSchemas, has_markings, operation_names, shipped_schemas, version_of
-from protocols.lawtree import Entry, Tree, entries_of, is_under, law_date, number_of, text_of
+from protocols.lawtree import (
+    MARKINGS,
+    UNTRANSLATABLES,
+    Entry,
+    Tree,
+    entries_of,
+    is_under,
+    law_date,
+    number_of,
+    text_of,
+)
 
 _SPACES = re.compile(r"\s+")
 _EMPHASIS = re.compile(r"[*_`]+")
@@ -49,45 +59,6 @@ class Surroundings:
     companions: Mapping[str, str] = Factory(dict)
     provided: tuple[str, ...] = ()
     skipped: frozenset[str] = frozenset()
-
-
-@frozen
-class Gap:
-    """A recorded gap: an untranslatable (v0.5.x) or a marking (v0.6.0 on), with one vocabulary for both."""
-
-    key: str
-    raw: Tree = field(repr=False)
-
-    @property
-    def about(self) -> str:
-        return text_of(self.raw.get("about")) or text_of(self.raw.get("construct"))
-
-    @property
-    def reason(self) -> str:
-        return text_of(self.raw.get("reason"))
-
-    @property
-    def asked(self) -> str:
-        """What it says would solve it."""
-        return text_of(self.raw.get("resolved_by")) or text_of(self.raw.get("suggestion"))
-
-    @property
-    def excerpt(self) -> str:
-        return text_of(self.raw.get("legal_text_excerpt"))
-
-    @property
-    def targets(self) -> list[str]:
-        found = self.raw.get("target")
-        return [name for name in (found if isinstance(found, list) else [found]) if isinstance(name, str) and name]
-
-
-UNTRANSLATABLES: Final = "untranslatables"
-MARKINGS: Final = "markings"
-
-
-def gaps_of(entry: Entry) -> list[Gap]:
-    """Both kinds, whatever the file's version allows: the schema says which one does not belong."""
-    return [Gap(key, raw) for key in (UNTRANSLATABLES, MARKINGS) for raw in entry.part(key)]
 
 
 @define(slots=False)

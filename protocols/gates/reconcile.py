@@ -7,25 +7,25 @@ that comments and layout stay. Whatever is not that clear is a lead for the agen
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any, Final
 
-import yaml
 from attrs import frozen
-from yaml import CSafeLoader
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.nodes import Node, ScalarNode, SequenceNode
 
 from protocols.gates.findings import Finding
 from protocols.gates.reading import LawReading, Surroundings, article_of
 from protocols.gates.targets import listed
 from protocols.lawtree import Entry, Field, Tree, entries_of, read_tree, text_of
 from protocols.lawyaml import UnreadableLaw
+from protocols.yamlsource import compose_nodes, decode, is_flow, line_end, pairs_of
 
 CHECK: Final = "reconcile"
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NOT_PLAIN: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+_NOT_PLAIN: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off"})
 _EMPTY_SOURCE = re.compile(r"[ \t]*:[ \t]*(?:\{[ \t]*\}|null\b|Null\b|NULL\b|~)?")
 
 
@@ -179,14 +179,14 @@ def _numbers(entries: list[Entry]) -> str:
 def _spliced(source: bytes, tree: Tree, bonds: list[Bond]) -> bytes | None:
     """The law with the sources written in, or None unless it then reads as exactly the tree that was meant."""
     try:
-        text = source.decode("utf-8")
-        root = yaml.compose(text, Loader=CSafeLoader)
-        edits = sorted((_edit(text, _input_node(root, bond), bond) for bond in bonds), reverse=True)
-        for start, end, written in edits:
+        text = decode(source)
+        root = compose_nodes(text)
+        for start, end, written in sorted((_edit(text, root, bond) for bond in bonds), reverse=True):
             text = text[:start] + written + text[end:]
-        rewritten = text.encode("utf-8")
+        mark = BOM_UTF8 if source.startswith(BOM_UTF8) else b""
+        rewritten = mark + text.encode("utf-8")
         return rewritten if read_tree(rewritten) == _intended(tree, bonds) else None
-    except (UnreadableLaw, UnicodeDecodeError, yaml.YAMLError, LookupError, RecursionError):
+    except (UnreadableLaw, LookupError):
         return None
 
 
@@ -201,43 +201,42 @@ def _intended(tree: Tree, bonds: list[Bond]) -> Tree:
     return meant
 
 
-def _edit(text: str, node: MappingNode, bond: Bond) -> tuple[int, int, str]:
-    """Where to write what: over an empty source, else right after the name."""
-    keys = {key.value: (key, value) for key, value in node.value if isinstance(key, ScalarNode)}
-    if "source" in keys:
-        end = keys["source"][0].end_mark.index
+def _edit(text: str, root: Node | None, bond: Bond) -> tuple[int, int, str]:
+    """Where to write what: over an empty source, else right after the name. LookupError: not written as expected."""
+    node = _input_node(root, bond)
+    pairs = {pair.name: pair for pair in pairs_of(node)}
+    if "source" in pairs:
+        end = int(pairs["source"].key.end_mark.index)
         empty = _EMPTY_SOURCE.match(text, end)
         if empty is None:
             raise LookupError("source")
         return end, empty.end(), f": {bond.flow}"
-    after = keys["name"][1].end_mark.index
-    if node.flow_style:
+    after = int(pairs["name"].value.end_mark.index)
+    if is_flow(node):
         return after, after, f", source: {bond.flow}"
-    end = text.find("\n", after)
-    end = len(text) if end < 0 else end
-    newline = "\r\n" if text[:end].endswith("\r") else "\n"
-    end -= newline == "\r\n"
-    return end, end, f"{newline}{' ' * keys['name'][0].start_mark.column}source: {bond.flow}"
+    end = line_end(text, after)
+    newline = "\r\n" if text.startswith("\r", end) else "\n"
+    return end, end, f"{newline}{' ' * pairs['name'].column}source: {bond.flow}"
 
 
-def _input_node(root: Node | None, bond: Bond) -> MappingNode:
-    articles = _item(root, "articles")
-    entry = articles.value[bond.entry] if isinstance(articles, SequenceNode) else None
-    inputs = _item(_item(_item(entry, "machine_readable"), "execution"), "input")
-    nodes = inputs.value if isinstance(inputs, SequenceNode) else []
-    usable = [node for node in nodes if isinstance(node, MappingNode) and _has_name(node)]
-    return usable[bond.position]
+def _input_node(root: Node | None, bond: Bond) -> Node:
+    entry = _items(_child(root, "articles"))[bond.entry]
+    inputs = _items(_child(entry, "machine_readable", "execution", "input"))
+    return [node for node in inputs if _has_name(node)][bond.position]
 
 
-def _item(node: Node | None, key: str) -> Node:
-    if isinstance(node, MappingNode):
-        for name, value in node.value:
-            if isinstance(name, ScalarNode) and name.value == key:
-                assert isinstance(value, Node)
-                return value
-    raise LookupError(key)
+def _child(node: Node | None, *keys: str) -> Node | None:
+    for key in keys:
+        node = next((pair.value for pair in pairs_of(node) if pair.name == key), None) if node is not None else None
+    return node
 
 
-def _has_name(node: MappingNode) -> bool:
+def _items(node: Node | None) -> list[Node]:
+    return list(node.value) if isinstance(node, SequenceNode) else []
+
+
+def _has_name(node: Node) -> bool:
     """As :meth:`protocols.lawtree.Entry.fields` counts: positions must agree."""
-    return any(key.value == "name" and isinstance(value, ScalarNode) and value.value for key, value in node.value)
+    return any(
+        pair.name == "name" and isinstance(pair.value, ScalarNode) and pair.value.value for pair in pairs_of(node)
+    )

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+import yaml
+
 from protocols.gates.findings import Finding
 from protocols.lawtree import read_tree
 from protocols.lawyaml import UnreadableLaw
@@ -24,8 +26,10 @@ _LARGEST_TRIED: Final = 4 * 1024 * 1024
 def yaml_fault(check: str, source: bytes, fault: UnreadableLaw) -> Finding:
     """What is wrong, where, how the line reads, and how it would read right (only a repair that was tried out)."""
     text = source.decode("utf-8", "replace")
-    number = _line_of(fault)
     lines = _LINE.findall(text)
+    number = _line_of(fault)
+    if number is not None and number > len(lines):
+        number = _opening_line(text)
     if number is None or not 1 <= number <= len(lines):
         return Finding(check, f"{fault.message}. Repair the file in place; do not delete what it says")
     parts = [f"{fault.message}.", f"Line {number} reads: {lines[number - 1][:_SHOWN].rstrip()}"]
@@ -40,6 +44,16 @@ def _line_of(fault: UnreadableLaw) -> int | None:
     """The line that the reader stopped at. It always stands at the end, whatever the file made the reader quote before."""
     place = _PLACE.search(fault.message)
     return int(place[1]) if place else None
+
+
+def _opening_line(text: str) -> int | None:
+    """Where what never ends began: a quote that is not closed is noticed only at the end of the file."""
+    try:
+        for _ in yaml.parse(text, Loader=yaml.CSafeLoader):
+            pass
+    except yaml.MarkedYAMLError as error:
+        return error.context_mark.line + 1 if error.context_mark is not None else None
+    return None
 
 
 def _repair(text: str, number: int) -> str | None:
@@ -67,6 +81,7 @@ def _candidates(line: str) -> Iterator[str]:
         found = pattern.match(line)
         if found:
             value = found["value"]
-            bare = value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value.strip("'\"")
-            for content in dict.fromkeys((value, bare)):
+            opening = value[0] if value[0] in "'\"" else ""
+            bare = value.removeprefix(opening).removesuffix(opening)
+            for content in dict.fromkeys((bare, value)):
                 yield f"{found['head']}'{content.replace(chr(39), chr(39) * 2)}'"

@@ -49,10 +49,11 @@ async def create_enrich_job_if_not_exists(connection: Connection, request: JobRe
 
 
 async def create_harvest_jobs(connection: Connection, requests: Sequence[JobRequest]) -> list[Job]:
-    """Many harvest rows at once, sorted by law and skipping those with an active harvest or an exhausted law.
+    """Many harvest rows at once, sorted by law, except for exhausted laws and those with an active or a completed harvest.
 
     One statement, to be the last of its transaction: two transactions that insert the same laws in different orders,
-    or that write anything else afterwards, would deadlock (D8). Laws with a completed harvest are skipped too (D15).
+    or that write anything else afterwards, would deadlock (D8). Active harvests are left out by the look already, not
+    only by the index: at the index two laws that cite each other would wait for each other's completion.
     """
     ordered = sorted({request.law_id: request for request in requests}.values(), key=lambda request: request.law_id)
     rows = await connection.fetch(
@@ -61,7 +62,7 @@ async def create_harvest_jobs(connection: Connection, requests: Sequence[JobRequ
         SELECT 'harvest', r.law_id, r.priority, r.payload::jsonb, r.max_attempts
         FROM unnest($1::text[], $2::int[], $3::text[], $4::int[]) AS r(law_id, priority, payload, max_attempts)
         WHERE NOT EXISTS (SELECT FROM jobs AS j
-                          WHERE j.law_id = r.law_id AND j.job_type = 'harvest' AND j.status = 'completed')
+                          WHERE j.law_id = r.law_id AND j.job_type = 'harvest' AND j.status <> 'failed')
           AND NOT EXISTS (SELECT FROM law_entries AS l WHERE l.law_id = r.law_id AND l.status IN (
                 'harvest_exhausted', 'harvested', 'enriching', 'enriched', 'enrich_failed', 'enrich_exhausted'))
         ORDER BY r.law_id

@@ -24,7 +24,7 @@ class Bucket:
 
 @frozen
 class Survey:
-    """What a claimer must know before it claims. ``next_due_s`` is by the database clock."""
+    """What a claimer must know before it claims. ``next_due_s``, by the database clock, is also when a pause ends."""
 
     buckets: tuple[Bucket, ...]
     next_due_s: float | None
@@ -77,6 +77,13 @@ WITH RECURSIVE moment AS (
         SELECT scheduled_at FROM jobs
         WHERE status = 'pending' AND job_type = t.job_type::job_type AND scheduled_at > moment.at
         ORDER BY scheduled_at LIMIT 1) AS w
+), pause AS (
+    SELECT scope || ':' || name AS what, until FROM pauses, moment WHERE until IS NULL OR until > moment.at
+), bench AS (
+    SELECT provider || ':' || credential_hash AS what, until FROM provider_pauses, moment
+    WHERE until IS NULL OR until > moment.at
+), due_next AS (
+    SELECT scheduled_at AS at FROM waiting UNION ALL SELECT until FROM pause UNION ALL SELECT until FROM bench
 )
 SELECT
     (SELECT count(*) FROM promoted) AS promoted,
@@ -84,11 +91,10 @@ SELECT
           UNION ALL SELECT job_type::text FROM promoted) AS job_types,
     ARRAY(SELECT provider FROM bucket WHERE provider IS NOT NULL
           UNION ALL SELECT provider FROM promoted) AS providers,
-    (SELECT EXTRACT(EPOCH FROM min(scheduled_at) - (SELECT at FROM moment))::float8 FROM waiting) AS next_due_s,
+    (SELECT EXTRACT(EPOCH FROM min(at) - (SELECT at FROM moment))::float8 FROM due_next) AS next_due_s,
     EXTRACT(HOUR FROM (SELECT at FROM moment) AT TIME ZONE 'Europe/Amsterdam')::int AS local_hour,
-    ARRAY(SELECT scope || ':' || name FROM pauses) AS pauses,
-    ARRAY(SELECT provider || ':' || credential_hash FROM provider_pauses, moment
-          WHERE until IS NULL OR until > moment.at) AS benched
+    ARRAY(SELECT what FROM pause) AS pauses,
+    ARRAY(SELECT what FROM bench) AS benched
 """
 
 

@@ -17,5 +17,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "search": ("supervisor.commands.search", "Search the public repository for laws by name."),
     "replay": ("supervisor.commands.replay", "Show what the supervisor makes of a recorded agent stream."),
     "mirror": ("supervisor.commands.mirror", "Save the raw files of laws in a folder, or serve it."),
+    "vlam-check": ("supervisor.commands.vlam_check", "Ask the VLAM model service whether it is fit for work."),
 }
 """Name to module and the line in the list of commands. Each module has a click command named ``command``."""

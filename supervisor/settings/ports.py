@@ -30,6 +30,7 @@ def database_settings(area: Database, url: str, *, session: str = SUPERVISOR_SES
         max_connections=area.max_connections,
         pooler="transaction" if area.pooler == "transaction" and url == area.url else "none",
         application_name=session,
+        generic_plans=session == SUPERVISOR_SESSION,
         statement_timeout_s=area.statement_timeout_s,
         failpoint=area.failpoint,
     )

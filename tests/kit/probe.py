@@ -4,13 +4,16 @@
 label is added to test databases by ``add_label``.
 
 Payload: ``seconds`` (default 0) to work; ``fail`` a kind (``transient``, ``permanent``, ``crash``) to end with;
-``deaf`` to work in a thread that no cancellation reaches; ``block`` to hold the loop instead; ``child`` to run a child
-process for that long; ``effect`` to do the work as an outside effect.
+``deaf`` to work in a thread that no cancellation reaches; ``block`` to hold the loop instead; ``effect`` to do the work as
+an outside effect; ``child`` to run a child process for that long, ``"deaf"`` one that ignores SIGTERM, ``"leaves"`` one that
+ends at once and leaves a grandchild with the pipe open; ``push`` to push a ref of this claim afterwards, as an effect;
+``until_attempt`` a number: later attempts do nothing of all this but the ``push``.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -24,14 +27,28 @@ from attrs import define, frozen
 
 from actors.jobs import ENTRY_POINTS, Means
 from actors.jobs.base import Completion, Work
-from actors.ports.child import run_child
+from actors.ports.child import Exit, run_child
 from protocols.failures import Permanent, Transient
 from schema.connection import Connection
-from schema.rows import JobType
+from schema.rows import JobType, Lease
 
 LEDGER = "PROBE_LEDGER"
+REMOTE = "PROBE_REMOTE"
+"""A bare git repository with a branch ``seed``, for ``push``."""
 SLOTS = "PROBE_SLOTS"
 ROOT = Path(__file__).parents[2]
+PUSH_LIMIT_S = 20.0
+
+_SCRIPTS: Mapping[object, str] = {
+    True: 'exec sleep "$1"',
+    "deaf": 'trap "" TERM; sleep "$1"',
+    "leaves": "sleep 300 & echo left",
+}
+
+
+def ref_of(lease: Lease) -> str:
+    """What a push of this claim pushes: the seed, under a name of its own."""
+    return f"seed:refs/heads/probe/{lease.job_id}/{lease.attempts}-{lease.token}"
 
 
 @frozen
@@ -64,6 +81,7 @@ class Probe:
 
     means: Means
     ledger: Path | None
+    clone: Path | None = None
     job_type: JobType = JobType.PROBE
 
     async def run(self, work: Work) -> Completion:
@@ -73,11 +91,14 @@ class Probe:
         end = "cancelled"
         try:
             work.report({"phase": "working"})
-            if payload.get("effect"):
-                async with work.effect("probe effect", limit_s=60):
+            if work.lease.attempts <= payload.get("until_attempt", math.inf):
+                if payload.get("effect"):
+                    async with work.effect("probe effect", limit_s=60):
+                        await self._work(payload)
+                else:
                     await self._work(payload)
-            else:
-                await self._work(payload)
+            if payload.get("push"):
+                await self._push(work)
             end = str(payload.get("fail") or "done")
         finally:
             self._note(end, work)
@@ -91,10 +112,28 @@ class Probe:
         elif payload.get("deaf"):
             await trio.to_thread.run_sync(time.sleep, seconds)  # noqa: TID251 - what this probe is for
         elif payload.get("child"):
-            path = {"PATH": os.environ["PATH"]}
-            await run_child(["sleep", str(seconds)], env=path, cwd=ROOT, guardian=self.means.guardian)
+            ended = await self._child("sh", "-c", _SCRIPTS[payload["child"]], "probe", str(seconds))
+            if not ended.ok:
+                raise Transient(f"the child of the probe ended with {ended.code or ended.signal}")
         else:
             await trio.sleep(seconds)
+
+    async def _child(self, *argv: str) -> Exit:
+        folder = ROOT if self.ledger is None else self.ledger.parent
+        return await run_child(argv, env={"PATH": os.environ["PATH"]}, cwd=folder, guardian=self.means.guardian)
+
+    async def _push(self, work: Work) -> None:
+        assert self.clone is not None, f"{REMOTE} is not set"
+        end = "unpushed"
+        async with work.effect("probe push", limit_s=PUSH_LIMIT_S):
+            self._note("pushing", work)
+            try:
+                git = await self._child("git", "--git-dir", str(self.clone), "push", "-q", "origin", ref_of(work.lease))
+                end = "pushed" if git.ok else end
+            finally:
+                self._note(end, work)
+        if end == "unpushed":
+            raise Transient("the probe could not push")
 
     def _note(self, event: str, work: Work) -> None:
         if self.ledger is None:
@@ -131,8 +170,12 @@ async def _settle(connection: Connection, job: Any) -> None:
 
 @asynccontextmanager
 async def open_handler(means: Means) -> AsyncIterator[Probe]:
-    path = os.environ.get(LEDGER)
-    yield Probe(means, Path(path) if path else None)
+    path, remote = os.environ.get(LEDGER), os.environ.get(REMOTE)
+    clone = Path(os.environ["HOME"]) / f"probe-clone-{os.getpid()}" if remote else None
+    if remote:
+        argv = ["git", "clone", "--quiet", "--bare", "--branch", "seed", remote, str(clone)]
+        await run_child(argv, env={"PATH": os.environ["PATH"]}, cwd=ROOT, guardian=means.guardian)
+    yield Probe(means, Path(path) if path else None, clone)
 
 
 open_handler.slots = int(os.environ.get(SLOTS, "4"))  # type: ignore[attr-defined]

@@ -21,6 +21,10 @@ class DatabaseSettings:
     pooler: Literal["none", "transaction"] = "none"
     application_name: str = "regelrecht-supervisor"
     """What the server calls our sessions, in its list of them."""
+    generic_plans: bool = True
+    """Plan each statement once per session, whatever its arguments. Ours are asked thousands of times and find their rows
+    by key, and planning the look before a claim anew takes twice as long as the look. The server plans again by itself
+    when statistics change. Not for sessions that ask each question once, where the arguments make the better plan."""
     statement_timeout_s: float = 10
     """The client gives up after this and throws the connection away; the server stops the statement a little earlier."""
     idle_in_transaction_timeout_s: float = 15

@@ -8,7 +8,9 @@ from uuid import uuid4
 import pytest
 import trio
 
+from actors.ports.database import DatabaseSettings, open_database
 from actors.ports.queue import BudgetRule, ClaimRequest, Want
+from protocols.failures import Transient
 from schema import pauses
 from schema.pauses import PauseScope
 from schema.rows import Job, JobType
@@ -186,3 +188,32 @@ async def test_the_existing_services_wake_us_by_a_plain_insert(
 ) -> None:
     await rows.sql("INSERT INTO jobs (job_type, law_id) VALUES ('harvest', 'BWBR0000001')")
     assert await is_woken(woken, 5)
+
+
+# --- Behind a transaction pooler (D16, CL-06) ---------------------------------------------------------------------------
+
+
+async def test_without_session_state_the_whole_life_of_a_job_works_and_the_cap_holds(
+    database_url: str,
+) -> None:  # DB-03
+    async with open_database(DatabaseSettings(url=database_url, pooler="transaction")) as database:
+        rows = Rows(database)
+        for number in range(6):
+            await rows.enrich("claude" if number % 2 else "opencode", law_id=f"BWBR000000{number}")
+        taken: list[Job] = []
+
+        async def claimer() -> None:
+            for _ in range(5):
+                taken.extend((await rows.claim(JobType.ENRICH, budget=BudgetRule(hourly_limit=2))).jobs)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(claimer)
+        assert sorted(job.run_provider or "" for job in taken) == ["claude"] * 2 + ["opencode"] * 3
+        first, second, third, *_ = (job.lease_held for job in taken)
+        assert (await rows.queue.beat([first])).confirmed == {first}
+        await rows.queue.complete(first, {"n": 1})
+        await rows.queue.fail(second, Transient("x"))
+        assert await rows.queue.hand_back(third, why="drain")
+        await rows.age(taken[3].id, 301)
+        assert [one.id for one in await rows.reap_all()] == [taken[3].id]

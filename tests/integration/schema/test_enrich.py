@@ -10,8 +10,8 @@ import pytest
 
 from protocols.bwb.search import BwbHit
 from protocols.enrichpayload import read_enrich_payload
-from protocols.enrichresult import CapturedMarking, CapturedUntranslatable
 from protocols.failures import BaseDrift, ContentFailure, LeaseLost
+from protocols.lawstats import CapturedMarking, CapturedUntranslatable
 from protocols.related import NeedsConfirmation, RelatedLimits, Resolved
 from schema import agentcalls, enrich, enrichblobs
 from schema.agentcalls import AgentCall, UsageKey
@@ -143,7 +143,7 @@ async def test_a_continuation_inherits_the_scope_of_a_traject(rows: Rows) -> Non
 
 @pytest.mark.claim("S0-161")
 async def test_gaps_of_this_provider_are_replaced_and_those_of_others_stay(rows: Rows) -> None:
-    marking = CapturedMarking("3", "afronding", "operation", legal_text_excerpt="naar boven")
+    marking = CapturedMarking("3", "afronding", "operation", "naar boven")
     first = await claimed(rows, "claude")
     await complete(rows, first, provider="claude", untranslatables=(GAP,), markings=(marking,))
     for _ in range(2):
@@ -165,7 +165,7 @@ async def test_a_table_of_markings_that_asks_for_more_is_left_alone(rows: Rows) 
     await rows.sql("ALTER TABLE markings ADD COLUMN theirs text NOT NULL")
     job = await claimed(rows)
 
-    await complete(rows, job, markings=(CapturedMarking("3", "x"),))
+    await complete(rows, job, markings=(CapturedMarking("3", "x", "model", ""),))
 
     assert (await rows.job(job.id)).status is JobStatus.COMPLETED
     assert await rows.value("SELECT count(*) FROM markings") == 0

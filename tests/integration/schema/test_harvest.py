@@ -268,6 +268,29 @@ async def test_harvests_that_cite_the_same_laws_at_once_do_not_deadlock_and_queu
     assert rows.database.statistics.repeated == 0
 
 
+async def test_laws_that_cite_each_other_and_end_at_the_same_moment_do_not_deadlock(rows: Rows) -> None:  # D8
+    laws_of_a_ring = cites(*range(1, 7))
+    for law_id in laws_of_a_ring:
+        await rows.add(law_id=law_id)
+    jobs = (await rows.claim(slots=6)).jobs
+
+    async def end(job: Job) -> None:
+        found = result(slug=job.law_id, file_path=f"{job.law_id}.yaml", referenced_bwb_ids=laws_of_a_ring)
+        settle = partial(harvest.settle, payload=HarvestPayload(bwb_id=job.law_id), result=found, rules=HarvestRules())
+
+        async def slowly(connection: Connection, job: Job) -> None:
+            await connection.execute("SELECT pg_sleep(0.2)")
+            await settle(connection, job)
+
+        await rows.queue.complete(job.lease_held, {}, slowly)
+
+    async with trio.open_nursery() as nursery:
+        for job in jobs:
+            nursery.start_soon(end, job)
+    assert rows.database.statistics.repeated == 0
+    assert await rows.value("SELECT count(*) FROM jobs") == 6
+
+
 async def test_nothing_of_a_harvest_is_kept_when_its_completion_fails(rows: Rows) -> None:
     await rows.add()
     job = await rows.claimed()

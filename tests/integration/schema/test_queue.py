@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 from uuid import uuid4
 
 import asyncpg
@@ -24,6 +25,7 @@ from schema.queue import (
     get_job,
     list_jobs,
 )
+from schema.queue.views import JobFilter, QueueCount, count_jobs, find_job_ids, find_jobs
 from schema.rows import Job, JobRequest, JobStatus, JobType
 from tests.kit.jobrows import LAW, OTHER_LAW, Rows
 
@@ -304,3 +306,43 @@ async def test_the_library_and_the_port_see_the_same_rows(rows: Rows) -> None:
     assert job is not None
     await rows.queue.complete(job.lease_held, None)
     assert (await rows.job(job.id)).status is JobStatus.COMPLETED
+
+
+# --- Looking ----------------------------------------------------------------------------------------------------------
+
+
+async def test_jobs_are_found_by_status_type_and_part_of_their_law(rows: Rows) -> None:
+    first = await rows.add(law_id="BWBR0018451")
+    second = await rows.enrich(law_id="BWBR0018451")
+    third = await rows.add(JobType.DOCUMENT_CONVERT, "doc:100%_x", {})
+
+    async def found(**wanted: Any) -> list[Job]:
+        return list(await rows.database.run(find_jobs, JobFilter(**wanted)))
+
+    assert await found() == [third, second, first]
+    assert await found(law_id="r00184") == [second, first]
+    assert await found(law_id="%") == await found(law_id="0%_") == [third]
+    assert await found(job_type=JobType.HARVEST) == [first]
+    assert await found(status=JobStatus.FAILED) == []
+    assert await found(limit=1, offset=1) == [second]
+    assert await rows.database.run(find_job_ids, str(first.id)[:13]) == [first.id]
+    assert await rows.database.run(find_job_ids, "%") == []
+
+
+async def test_the_summary_counts_by_type_and_status_and_tells_who_waits_for_its_time(rows: Rows) -> None:
+    await rows.add()
+    await rows.add(law_id=OTHER_LAW, delay_s=60)
+    await rows.enrich()
+    await rows.claimed(JobType.ENRICH)
+    assert list(await rows.database.run(count_jobs)) == [
+        QueueCount("enrich", JobStatus.PROCESSING, 1, 0),
+        QueueCount("harvest", JobStatus.PENDING, 2, 1),
+    ]
+
+
+async def test_rows_of_a_job_type_that_only_a_later_platform_knows_do_not_break_the_list(rows: Rows) -> None:  # D23
+    known = await rows.add()
+    await rows.sql("ALTER TYPE job_type ADD VALUE 'of_the_future'")
+    await rows.sql("INSERT INTO jobs (job_type, law_id) VALUES ('of_the_future', 'x')")
+    assert list(await rows.database.run(list_jobs)) == list(await rows.database.run(find_jobs, JobFilter())) == [known]
+    assert {count.job_type for count in await rows.database.run(count_jobs)} == {"harvest", "of_the_future"}

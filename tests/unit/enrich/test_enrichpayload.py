@@ -17,12 +17,12 @@ from protocols.enrichpayload import (
 from protocols.enrichresult import (
     AgentCallRecord,
     AgentUsage,
-    CapturedUntranslatable,
     EnrichResult,
     is_complete,
     result_document,
 )
 from protocols.failures import InvalidInput, InvalidPayload, JobEnd, LawEnd, verdict_of
+from protocols.lawstats import CapturedUntranslatable
 
 PERSON = "0d5b8f8e-1f5c-4d6f-9d6a-0a8a3c2b1f00"
 MINIMAL = {"law_id": "BWBR0000001", "yaml_path": "regulation/nl/wet/a/2025-01-01.yaml"}

@@ -1,0 +1,298 @@
+"""What is done to supervisors, their database, their lines, disks, remotes and jobs: one function a kind.
+
+Each ends with everything healed. What it leaves to be found by the checker is only what came of the jobs.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from types import MappingProxyType
+from typing import Any, Final
+
+import asyncpg
+import trio
+
+from protocols import control
+from tests.faults.arena import AWAY, MAX_OUTAGE, ORPHAN_S, Arena
+from tests.faults.plan import Fault
+from tests.faults.seats import Seat
+from tests.kit.postgres import run_on
+from tests.kit.wrong_clock import OFFSET
+
+Injury = Callable[[Arena, Seat, random.Random], Awaitable[None]]
+
+UNITS: Final = (
+    "claim.claim",
+    "beats.beat",
+    "beats.write_progress",
+    "beats.cancel_requests",
+    "endings.complete",
+    "endings.release_tokens",
+    "endings.standing",
+    "endings.status_of",
+    "outcomes.complete",
+    "outcomes.write",
+    "outcomes.fail",
+    "outcomes.fail_plainly",
+    "outcomes.hand_back",
+    "outcomes.reap_one",
+    "reap.orphans",
+    "tasks.sweep",
+)
+"""Every unit of work of the queue; failpoints lie before and after the commit of each."""
+
+_OFTEN: Final = frozenset({"claim.claim", "beats.beat", "endings.complete", "outcomes.complete", "outcomes.write"})
+
+
+class Skipped(Exception):
+    """This cannot be done on this machine; the text says why."""
+
+
+async def inflict(arena: Arena, fault: Fault) -> None:
+    """Do it, to its healed end, and count it."""
+    try:
+        await KINDS[fault.kind](arena, arena.seats[fault.seat], random.Random(fault.seed))
+    except Skipped as reason:
+        arena.skipped[fault.kind] = str(reason)
+    else:
+        arena.inflicted[fault.kind] += 1
+
+
+# --- supervisors ---------------------------------------------------------------------------------------------------------
+
+
+async def kill(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    await seat.ready()
+    seat.send(signal.SIGKILL)
+
+
+async def terminate(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    await seat.ready()
+    seat.send(signal.SIGTERM)
+
+
+async def terminate_twice(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    await terminate(arena, seat, random_)
+    await trio.sleep(random_.uniform(0.05, 0.8))
+    seat.send(signal.SIGTERM)
+
+
+async def terminate_thrice(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    await terminate_twice(arena, seat, random_)
+    await trio.sleep(random_.uniform(0.01, 0.1))
+    seat.send(signal.SIGINT)
+
+
+async def freeze(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    """SIGSTOP for longer than the orphan timeout: others take its jobs, then it wakes up."""
+    await seat.ready()
+    await seat.freeze(random_.uniform(1.1, 1.4) * ORPHAN_S)
+
+
+async def wrong_clock(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    """The next supervisor of this seat believes that it is an hour earlier or later."""
+    seat.orders[OFFSET] = str(random_.choice([-3600, 3600]))
+    await terminate(arena, seat, random_)
+    await trio.sleep(1)
+    await seat.ready()
+
+
+async def failpoint(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    """The next supervisor of this seat is killed, or loses its connection, at a commit."""
+    unit, moment = random_.choice(UNITS), random_.choice(["before", "after"])
+    how = random_.choice(["kill", "kill", "cut"])
+    nth = random_.randint(1, 6) if unit in _OFTEN else 1
+    seat.orders["FAILPOINT"] = f"{unit}.{moment}:{nth}:{how}"
+    seat.orders["PLANNED"] = "KILL" if how == "kill" else ""
+    await terminate(arena, seat, random_)
+
+
+# --- the database --------------------------------------------------------------------------------------------------------
+
+
+async def stop_fast(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    await _without_server(arena, arena.ground.server.stop, random_.uniform(0.2, MAX_OUTAGE))
+
+
+async def stop_at_once(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    await _without_server(arena, arena.ground.crash, random_.uniform(0.2, MAX_OUTAGE))
+
+
+async def kill_server(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    await _without_server(arena, arena.ground.server.kill, random_.uniform(0.2, MAX_OUTAGE))
+
+
+async def restart_server(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    await _without_server(arena, arena.ground.server.stop, 0)
+
+
+async def _without_server(arena: Arena, end: Callable[[], None], seconds: float) -> None:
+    async with arena.server_busy:
+        with _away(arena.seats):
+            end()
+            try:
+                await trio.sleep(seconds)
+            finally:
+                arena.ground.server.start()
+            await trio.sleep(0.5)  # who was starting just then may still say that there is none
+
+
+async def end_backend(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    with _away(arena.seats):
+        await arena.sql(
+            "SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
+            "AND application_name LIKE 'regelrecht%' ORDER BY random() LIMIT 1) AS victim"
+        )
+
+
+async def lock_the_table(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    """Nobody gets at the queue: every pooled connection waits until its statement is stopped, and the pool is exhausted."""
+    seconds = random_.uniform(0.5, 1.1) * ORPHAN_S
+
+    async def hold(connection: Any) -> None:
+        async with connection.transaction():
+            await connection.execute("LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE")
+            await connection.execute("SELECT pg_sleep($1)", seconds)
+
+    with suppress(*AWAY):
+        await trio.to_thread.run_sync(run_on, arena.fleet.database_url, hold)
+
+
+async def crowd(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    """The server has no connection to give, and some that the supervisors had are gone."""
+
+    async def take_all(_: Any) -> None:
+        crowd_: list[Any] = []
+        try:
+            for _round in range(20):
+                with suppress(*AWAY):
+                    while True:
+                        crowd_.append(await asyncpg.connect(arena.fleet.database_url, timeout=2))
+                await crowd_[0].execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'regelrecht%' "
+                    "ORDER BY random() LIMIT 2"
+                )
+                await crowd_[0].execute("SELECT pg_sleep(0.1)")
+        finally:
+            for one in crowd_:
+                one.terminate()
+
+    with _away(arena.seats), suppress(*AWAY):
+        await trio.to_thread.run_sync(run_on, arena.fleet.database_url, take_all)
+
+
+# --- one line ------------------------------------------------------------------------------------------------------------
+
+
+async def cut_line(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    await _without_line(seat, seat.line.cut, random_)
+
+
+async def stall_line(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    await _without_line(seat, seat.line.stall, random_)
+
+
+async def _without_line(seat: Seat, hurt: Callable[[], None], random_: random.Random) -> None:
+    with _away([seat]):
+        hurt()
+        try:
+            await trio.sleep(random_.uniform(0.2, MAX_OUTAGE))
+        finally:
+            seat.line.heal()
+        await trio.sleep(0.5)
+
+
+@contextmanager
+def _away(seats: list[Seat]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for seat in seats:
+            stack.enter_context(seat.excuse("database away"))
+        yield
+
+
+# --- disk and remote -----------------------------------------------------------------------------------------------------
+
+
+async def fill_disk(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    if not seat.disk.mounted:
+        raise Skipped("no small file system can be mounted here")
+    with seat.excuse("disk full"):
+        seat.disk.fill()
+        try:
+            await trio.sleep(random_.uniform(1, 5))
+        finally:
+            seat.disk.clear()
+        await trio.sleep(1)
+
+
+async def hang_pushes(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    """The remote takes pushes and does not answer, sometimes for longer than a job may take."""
+    flag = arena.hung / str(time.monotonic_ns())
+    flag.touch()
+    try:
+        await trio.sleep(random_.uniform(1, 2 * ORPHAN_S))
+    finally:
+        flag.unlink()
+
+
+# --- jobs ----------------------------------------------------------------------------------------------------------------
+
+
+async def deaf_agent(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    """A child that no SIGTERM ends: its job runs into its limit."""
+    await arena.extra({"child": "deaf", "seconds": 60, "until_attempt": 1})
+
+
+async def grandchildren(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    """A child that ends and leaves somebody with its pipe."""
+    await arena.extra({"child": "leaves"})
+
+
+async def block_loop(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    """A job holds the loop: 20 of 300 s, or for longer than the orphan timeout."""
+    seconds = random_.choice([ORPHAN_S / 15, 1.2 * ORPHAN_S])
+    await arena.extra({"block": True, "seconds": seconds, "until_attempt": 1})
+
+
+async def cancel_job(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    """What ``jobs cancel`` does, to some running job."""
+    found = await arena.sql(
+        "UPDATE jobs SET cancel_requested_at = now() WHERE id = (SELECT id FROM jobs WHERE status = 'processing' "
+        "AND job_type = 'probe' ORDER BY md5(id::text || $1) LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id",
+        str(random_.random()),
+    )
+    for row in found:
+        arena.cancelled.add(row["id"])
+        await arena.sql("SELECT pg_notify($1, $2)", control.CHANNEL, control.render(control.CancelHint(row["id"])))
+
+
+KINDS: Mapping[str, Injury] = MappingProxyType(
+    {
+        "SIGKILL": kill,
+        "SIGTERM": terminate,
+        "SIGTERM twice": terminate_twice,
+        "SIGTERM thrice": terminate_thrice,
+        "SIGSTOP past the orphan timeout": freeze,
+        "clock wrong by an hour": wrong_clock,
+        "failpoint at a commit": failpoint,
+        "PostgreSQL fast stop": stop_fast,
+        "PostgreSQL immediate stop": stop_at_once,
+        "PostgreSQL kill -9": kill_server,
+        "PostgreSQL restart": restart_server,
+        "backend terminated": end_backend,
+        "pool exhausted": lock_the_table,
+        "no connection to be had": crowd,
+        "connection cut": cut_line,
+        "connection stalled": stall_line,
+        "disk full": fill_disk,
+        "push hung": hang_pushes,
+        "agent deaf to SIGTERM": deaf_agent,
+        "grandchild holds the pipe": grandchildren,
+        "loop blocked": block_loop,
+        "job cancelled": cancel_job,
+    }
+)

@@ -1,0 +1,189 @@
+"""Play one plan from the first start to the last process gone, and gather what is known afterwards."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import trio
+from attrs import frozen
+
+from tests.faults.arena import BEAT_S, END_S, Arena, arena, processes_in
+from tests.faults.checker import Verdict, judge, row_kind
+from tests.faults.evidence import Change, Evidence, Landing, Pause, Row
+from tests.faults.ground import Ground
+from tests.faults.injuries import inflict
+from tests.faults.plan import Plan
+from tests.faults.workload import workload
+from tests.kit.gitrepos import git
+from tests.kit.supervisors import Fleet, fleet
+
+SETTLE_LIMIT_S = 120.0
+GRACE_S = 4.0
+"""After a pause a supervisor learns within a beat that its jobs are gone, and a deaf child takes 2 s to die."""
+HARVESTS = 6
+
+_CRASHES = ("actor crashed", "job runner crashed", "actor failed while it was cancelled", "held lease without a runner")
+
+
+@frozen
+class Outcome:
+    """``inflicted``: how often each kind; ``skipped``: why a kind was not."""
+
+    plan: Plan
+    verdict: Verdict
+    inflicted: Counter[str]
+    skipped: dict[str, str]
+    seconds: float
+
+
+def play(ground: Ground, plan: Plan, folder: Path) -> Outcome:
+    """From the main thread, outside any loop."""
+    began = time.monotonic()
+    folder.mkdir()
+    with ground.fresh() as url, fleet(url, folder) as pods:
+        return trio.run(_play, ground, plan, pods, began)
+
+
+async def _play(ground: Ground, plan: Plan, pods: Fleet, began: float) -> Outcome:
+    async with arena(ground, pods, seats=plan.seats, seed=plan.seed, harvests=HARVESTS) as playing:
+        async with trio.open_nursery() as hands:
+            for seat in playing.seats:
+                hands.start_soon(seat.keep)
+            for seat in playing.seats:
+                await seat.ready()
+            await playing.add(workload(random.Random(plan.seed)))
+            await playing.request_harvests()
+            hands.start_soon(playing.let_time_pass)
+            await _inflict_all(playing, plan)
+            await playing.settled(SETTLE_LIMIT_S)
+            idle = await _idle_in_transaction(playing)
+            complaints = await _close(playing)
+            hands.cancel_scope.cancel()
+        verdict = judge(await _gather(playing, idle, complaints), grace_s=GRACE_S)
+        return Outcome(plan, verdict, playing.inflicted, playing.skipped, time.monotonic() - began)
+
+
+async def _inflict_all(playing: Arena, plan: Plan) -> None:
+    start = trio.current_time()
+
+    async def at_its_time(fault: Any) -> None:
+        await trio.sleep_until(start + fault.at_s)
+        await inflict(playing, fault)
+
+    async with trio.open_nursery() as nursery:
+        for fault in plan.faults:
+            nursery.start_soon(at_its_time, fault)
+
+
+async def _idle_in_transaction(playing: Arena) -> int:
+    (row,) = await playing.sql(
+        "SELECT count(*)::int AS n FROM pg_stat_activity WHERE datname = current_database() "
+        "AND state LIKE 'idle in transaction%' AND state_change < clock_timestamp() - interval '1 second'"
+    )
+    return int(row["n"])
+
+
+async def _close(playing: Arena) -> list[str]:
+    """SIGTERM to all at once; what was wrong with their ends."""
+    complaints: list[str] = []
+
+    async def one(seat: Any) -> None:
+        complaint = await seat.close(END_S)
+        if complaint is not None:
+            complaints.append(complaint)
+
+    async with trio.open_nursery() as nursery:
+        for seat in playing.seats:
+            nursery.start_soon(one, seat)
+    return complaints
+
+
+async def _gather(playing: Arena, idle: int, complaints: list[str]) -> Evidence:
+    rows = [
+        Row(
+            row["id"],
+            row["job_type"],
+            row["law_id"],
+            row["status"],
+            row_kind(json.loads(row["result"] or "null")),
+            row["attempts"],
+            json.loads(row["payload"] or "{}"),
+            row["id"] in playing.cancelled,
+        )
+        for row in await playing.sql(
+            "SELECT id, job_type::text, law_id, status::text, result::text, attempts, payload::text FROM jobs"
+        )
+    ]
+    changes = [
+        Change(
+            row["job_id"], row["old"], row["new"], row["attempts"], row["old_lease"], row["new_lease"], row["signed"]
+        )
+        for row in await playing.sql("SELECT * FROM history ORDER BY n")
+    ]
+    settled = Counter(row["job_id"] for row in await playing.sql("SELECT job_id FROM probe_effects"))
+    laws = {row["law_id"]: row["s"] for row in await playing.sql("SELECT law_id, status::text AS s FROM law_entries")}
+    entries = playing.fleet.entries()
+    missing = playing.added - len(rows)
+    lives = [life for seat in playing.seats for life in seat.lives]
+    return Evidence(
+        rows=rows,
+        changes=changes,
+        entries=entries,
+        lives=lives,
+        pauses=[*(pause for seat in playing.seats for pause in seat.pauses), *_holds(rows, entries)],
+        landings=_landings(playing),
+        settled=settled,
+        laws=laws,
+        commits=_commits(playing, rows),
+        running=processes_in(playing.folder),
+        idle_in_transaction=idle,
+        complaints=[*complaints, *([f"{missing} rows are gone"] if missing else []), *_crashes(playing)],
+    )
+
+
+def _holds(rows: list[Row], entries: list[Any]) -> list[Pause]:
+    """When a job held the loop of its supervisor."""
+    blocking = {row.id for row in rows if row.payload.get("block")}
+    began = {entry.lease: entry for entry in entries if entry.event == "start" and entry.job_id in blocking}
+    return [
+        Pause(entry.pid, began[entry.lease].at, entry.at)
+        for entry in entries
+        if entry.lease in began and entry.event not in {"start"}
+    ]
+
+
+def _landings(playing: Arena) -> list[Landing]:
+    if not playing.landings.exists():
+        return []
+    found = []
+    for line in playing.landings.read_text().splitlines():
+        ref, at = line.split()
+        if ref.startswith("refs/heads/probe/"):
+            job_id, claim = ref.removeprefix("refs/heads/probe/").split("/")
+            lease = claim.partition("-")[2]
+            found.append(Landing(UUID(job_id), UUID(lease), float(at) + playing.clock_offset_s))
+    return found
+
+
+def _commits(playing: Arena, rows: list[Row]) -> dict[str, int]:
+    harvested = [row.law_id for row in rows if row.job_type == "harvest" and row.status == "completed"]
+    if not harvested:
+        return {}
+    names = git(playing.remote.path, "log", "--format=", "--name-only", "main").splitlines()
+    by_number = Counter(name.split("/")[-2].rpartition("_")[2] for name in names if name.endswith("-01.yaml"))
+    return {law_id: by_number[str(int(law_id.removeprefix("BWBR")))] for law_id in harvested}
+
+
+def _crashes(playing: Arena) -> list[str]:
+    return [
+        f"supervisor {process.pid}: {json.dumps(line)[:400]}"
+        for process in playing.fleet.processes
+        for line in process.lines()
+        if line.get("event") in _CRASHES or "Traceback" in str(line.get("event"))
+    ]
