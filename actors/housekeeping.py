@@ -23,8 +23,7 @@ T = TypeVar("T")
 class HousekeepingRule:
     """Seconds. A snapshot older than ``old_snapshot_s`` keeps dead rows alive and makes claims slow: worth a warning."""
 
-    zombies_s: float = 10
-    pauses_s: float = 10
+    tick_s: float = 10
     snapshot_s: float = 60
     old_snapshot_s: float = 600
     answer_limit_s: float = 10
@@ -44,14 +43,13 @@ class Housekeeping:
     reaped: int = field(init=False, default=0)
     paused: tuple[str, ...] = field(init=False, default=())
     _measured_at: float = field(init=False, default=-math.inf)
-    _paused_at: float = field(init=False, default=-math.inf)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled."""
         task_status.started()
         while True:
             await self.run_once()
-            await trio.sleep(self.rule.zombies_s)
+            await trio.sleep(self.rule.tick_s)
 
     async def run_once(self) -> None:
         """Look at the process table; ask the database what it is time to ask."""
@@ -62,9 +60,7 @@ class Housekeeping:
         if trio.current_time() >= self._measured_at + self.rule.snapshot_s:
             self._measured_at = trio.current_time()
             await self._measure()
-        if trio.current_time() >= self._paused_at + self.rule.pauses_s:
-            self._paused_at = trio.current_time()
-            self.paused = await self._asked(self.read_pauses, self.paused)
+        self.paused = await self._asked(self.read_pauses, self.paused)
 
     async def _asked(self, ask: Callable[[], Awaitable[T]], before: T) -> T:
         """The answer, or what was known ``before`` when there is none."""

@@ -119,7 +119,7 @@ class Supervisor:
         async with open_database(settings) as database, AsyncExitStack() as stack:
             await _bring_up_to_date(database)
             queue = PgQueue(database, AftercareRules(self.settings.worker.exhausted_threshold))
-            means = Means(queue, self.guardian, self._offered(database))
+            means = Means(queue, self.guardian, self._offered(database), self.metrics)
             handlers: dict[JobType, JobHandler] = {}
             for service in self.services:
                 for job_type, factory in service.factories.items():

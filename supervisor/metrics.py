@@ -41,6 +41,7 @@ class Metrics:
         self._fenced = self._counter("jobs_fenced", "Jobs that we gave up because no beat was confirmed.")
         self._reaped = self._counter("jobs_reaped", "Jobs taken from dead holders.", "job_type")
         self._aftercare = self._counter("reap_aftercare_failures", "Jobs that were reaped without their aftercare.")
+        self._text_lost = self._counter("laws_with_lost_text", "Laws harvested without all of their text.")
         self._restarts = self._counter("actor_restarts", "Restarts after a crash.", "actor")
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
@@ -91,6 +92,9 @@ class Metrics:
 
     def aftercare_failed(self) -> None:
         self._aftercare.inc()
+
+    def text_lost(self) -> None:
+        self._text_lost.inc()
 
     def restarted(self, actor: str) -> None:
         self._restarts.labels(actor).inc()

@@ -15,6 +15,7 @@ from attrs import field, frozen
 
 from actors.jobs.base import JobHandler
 from actors.ports.guardian import Guardian
+from actors.ports.meter import Meter, NoMeter
 from actors.ports.queue import QueuePort
 from protocols.failures import InvalidInput
 from schema.rows import JobType
@@ -41,6 +42,7 @@ class Means:
     queue: QueuePort
     guardian: Guardian
     offered: tuple[object, ...] = field(default=(), repr=False)
+    meter: Meter = field(factory=NoMeter, repr=False)
 
     def get(self, kind: type[T]) -> T:
         """The offered object of this class. LookupError names it when the supervisor has none."""

@@ -6,6 +6,7 @@ Three locks, each enough by itself: the folder (0700, ours), the socket (0600), 
 from __future__ import annotations
 
 import os
+import select
 import socket
 import stat
 import struct
@@ -73,7 +74,14 @@ def peer_of(stream: trio.SocketStream) -> Peer:
     return Peer(pid, uid)
 
 
-def answers(path: Path) -> bool:
+def hung_up(stream: trio.SocketStream) -> bool:
+    """Whether the peer is gone altogether, and not only done with sending."""
+    poll = select.poll()
+    poll.register(stream.socket.fileno(), 0)
+    return any(events & (select.POLLHUP | select.POLLERR) for _, events in poll.poll(0))
+
+
+def _answers(path: Path) -> bool:
     """Whether somebody listens at ``path``."""
     try:
         connect(path).close()
@@ -108,7 +116,7 @@ def _clear(path: Path) -> None:
         return
     if not stat.S_ISSOCK(state.st_mode):
         raise InvalidInput(f"{path} is in the way: it is no socket")
-    if answers(path):
+    if _answers(path):
         raise InvalidInput(f"{path} is in use: another process answers there")
     _unlink(path, state)
 

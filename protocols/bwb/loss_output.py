@@ -124,7 +124,7 @@ class Output:
     def finds(self, piece: Piece) -> bool:
         """Look where the piece belongs, near the last one found there; then further on; then as a cleaned number."""
         names = self._names(piece)
-        if piece.in_heading and piece.element.tag == "label":  # stands before the number here, behind it in the file
+        if _is_before_number(piece):  # and behind it in the file
             return any(self.streams[name].finds(piece.text, stay=True) for name in names)
         forms = [piece.text, *_cleaned(piece.text)] if piece.in_heading else [piece.text]
         if _stands_twice(piece):
@@ -189,6 +189,12 @@ def _owner(piece: Piece) -> etree._Element | None:
     """What the heading around ``piece`` is the heading of."""
     kop = next(piece.element.iterancestors("kop"), piece.element)
     return kop.getparent()
+
+
+def _is_before_number(piece: Piece) -> bool:
+    """Whether this is the label of a heading that has a number too."""
+    kop = piece.element.getparent()
+    return piece.in_heading and piece.element.tag == "label" and kop is not None and kop.find("nr") is not None
 
 
 def _stands_twice(piece: Piece) -> bool:

@@ -12,7 +12,7 @@ import attrs
 from lxml import etree
 
 from protocols.bwb import classic, full
-from protocols.bwb.errors import MalformedLaw
+from protocols.bwb.errors import MalformedLaw, RefusedLaw
 from protocols.bwb.loss import LossReport, loss_report
 from protocols.bwb.references import cited_ids
 from protocols.bwb.toestand import Conversion, Style
@@ -38,12 +38,7 @@ def convert(
     The text's own metadata come first, then ``record``, what the search knows. ``fallback_day`` stands in for a first day
     that neither says (the requested day, else today). Raises :class:`protocols.bwb.errors.ConversionError`.
     """
-    root = parse_xml(xml, what=f"text of {cvdr_id}")
-    drop_namespaces(root)
-    if root.tag != "cvdr":
-        raise MalformedLaw(
-            "wrong_root", f"text of {cvdr_id}: no CVDR text, the document is a <{_shown(str(root.tag))}>"
-        )
+    root = _read(xml, f"text of {cvdr_id}")
     own = read_metadata(_meta_of(root))
     if own.cvdr_id is not None and not _is_version_of(own.cvdr_id, cvdr_id):
         raise MalformedLaw("wrong_law", f"text of {cvdr_id}: the document is the text of {own.cvdr_id}")
@@ -56,15 +51,45 @@ def convert(
     return Conversion(law, law.warnings, law.referenced_bwb_ids)
 
 
+def convert_alone(xml: bytes, style: Style = Style.FULL, *, day: date | None = None) -> Conversion:
+    """Convert a text that says itself which regulation it is; ``day`` stands in for a first day that it does not name.
+
+    Raises :class:`protocols.bwb.errors.ConversionError`.
+    """
+    own = read_metadata(_meta_of(_read(xml, "regulation")))
+    if own.cvdr_id is None:
+        raise MalformedLaw("incomplete", "regulation: its metadata have no CVDR id")
+    start = own.in_force or day
+    if start is None:
+        what = f"text of {own.cvdr_id}: it does not say from when it applies; give --date YYYY-MM-DD"
+        raise RefusedLaw("no_date", what)
+    return convert(xml, own.cvdr_id, style, fallback_day=start)
+
+
+def is_regeling(xml: bytes) -> bool:
+    """Whether this is a decentral regulation. Raises :class:`protocols.bwb.errors.ConversionError` for what is no XML."""
+    return etree.QName(parse_xml(xml, what="law text")).localname == "cvdr"
+
+
 def regeling_loss(xml: bytes, loaded_yaml: Mapping[str, Any]) -> LossReport:
-    """The loss report of a decentral regulation, in its text without the ``meta`` block.
+    """The loss report of a decentral regulation; its ``meta`` block is left out on purpose.
 
     Raises :class:`protocols.bwb.errors.ConversionError` when ``xml`` cannot be read.
     """
-    root = parse_xml(xml, what="law text")
-    drop_namespaces(root)
+    root = _read(xml, "law text")
+    words = sum(len("".join(text.split())) for text in _meta_of(root).itertext())
     to_toestand(root)
-    return loss_report(etree.tostring(root), loaded_yaml)
+    report = loss_report(etree.tostring(root), loaded_yaml)
+    left_out = {**report.left_out, "meta": words} if words else report.left_out
+    return attrs.evolve(report, left_out=dict(sorted(left_out.items())))
+
+
+def _read(xml: bytes, what: str) -> etree._Element:
+    root = parse_xml(xml, what=what)
+    drop_namespaces(root)
+    if root.tag != "cvdr":
+        raise MalformedLaw("wrong_root", f"{what}: no CVDR text, the document is a <{_shown(str(root.tag))}>")
+    return root
 
 
 def _meta_of(root: etree._Element) -> etree._Element:

@@ -44,9 +44,6 @@ _SIGNAL_EXITS: Final = frozenset({129, 130, 137, 143})
 """The CLI catches SIGTERM and SIGHUP and exits by itself."""
 
 
-# --- Credentials -----------------------------------------------------------------------------------------------------
-
-
 @frozen
 class Credential:
     """One of the tokens in ``CLAUDE_CODE_OAUTH_TOKEN``. Log ``k of n`` and ``looks``, never the value."""
@@ -73,9 +70,6 @@ def choose_credential(tokens: str, unix_seconds: float) -> Credential | None:
         return None
     index = int(unix_seconds // ROTATION_S) % len(usable)
     return Credential(usable[index], index + 1, len(usable))
-
-
-# --- The dialect -----------------------------------------------------------------------------------------------------
 
 
 class Claude(Dialect):

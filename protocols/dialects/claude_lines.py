@@ -29,7 +29,25 @@ from protocols.agentevents import (
     Voided,
     whole,
 )
-from protocols.dialects.lineparser import LineParser, TypeOnly, cause_of_status, own_words
+from protocols.dialects.claude_wire import (
+    INNER_KNOWN,
+    INNER_TYPE,
+    TEXT,
+    Assistant,
+    Block,
+    BlockDelta,
+    LimitInfo,
+    MessageDelta,
+    MessageStart,
+    MessageStop,
+    RateLimit,
+    Result,
+    StreamEvent,
+    System,
+    User,
+    Wire,
+)
+from protocols.dialects.lineparser import LineParser, cause_of_status, own_words
 from protocols.toolsummary import length_of, shown_name, target_of
 
 SYNTHETIC: Final = "<synthetic>"
@@ -44,147 +62,6 @@ _CAUSES: Final[Mapping[str, Cause]] = {
     "model_not_found": Cause.BAD_REQUEST,
     "max_output_tokens": Cause.OUTPUT_LIMIT,
 }
-
-
-# --- Lines on the wire: only the fields that are read; unknown ones are skipped by the decoder -----------------------
-
-
-class _Usage(msgspec.Struct):
-    input_tokens: int | float | None = None
-    output_tokens: int | float | None = None
-    cache_read_input_tokens: int | float | None = None
-    cache_creation_input_tokens: int | float | None = None
-
-
-class _Block(msgspec.Struct):
-    type: str = ""
-    text: str | None = None
-    thinking: str | None = None
-    id: str | None = None
-    name: str | None = None
-    input: msgspec.Raw = msgspec.Raw(b"{}")
-    tool_use_id: str | None = None
-    is_error: bool | None = None
-
-
-class _Message(msgspec.Struct):
-    id: str | None = None
-    model: str | None = None
-    content: list[_Block] | str | None = None
-    stop_reason: str | None = None
-
-
-class _Started(msgspec.Struct):
-    id: str | None = None
-    model: str | None = None
-
-
-class _Delta(msgspec.Struct):
-    stop_reason: str | None = None
-
-
-class _MessageStart(msgspec.Struct, tag="message_start"):
-    message: _Started
-
-
-class _MessageDelta(msgspec.Struct, tag="message_delta"):
-    delta: _Delta
-
-
-class _MessageStop(msgspec.Struct, tag="message_stop"):
-    pass
-
-
-class _BlockStart(msgspec.Struct, tag="content_block_start"):
-    pass
-
-
-class _BlockDelta(msgspec.Struct, tag="content_block_delta"):
-    pass
-
-
-class _BlockStop(msgspec.Struct, tag="content_block_stop"):
-    pass
-
-
-class _StreamEvent(msgspec.Struct, tag="stream_event"):
-    event: _BlockDelta | _BlockStart | _BlockStop | _MessageStart | _MessageDelta | _MessageStop
-    parent_tool_use_id: str | None = None
-    abandoned_blocks: Any = None
-
-
-class _System(msgspec.Struct, tag="system"):
-    """``Any``: other subtypes use the same names for other things."""
-
-    subtype: str = ""
-    session_id: Any = None
-    model: Any = None
-    cwd: Any = None
-    attempt: Any = None
-    max_retries: Any = None
-    retry_delay_ms: Any = None
-    error_status: Any = None
-    error: Any = None
-
-
-class _Assistant(msgspec.Struct, tag="assistant"):
-    message: _Message
-    session_id: Any = None
-    parent_tool_use_id: str | None = None
-    error: Any = None
-    is_api_error_message: Any = None
-    api_error_status: Any = None
-    timestamp: Any = None
-
-
-class _User(msgspec.Struct, tag="user"):
-    message: _Message
-    session_id: Any = None
-    timestamp: Any = None
-
-
-class _Result(msgspec.Struct, tag="result"):
-    subtype: str = ""
-    is_error: bool | None = None
-    session_id: Any = None
-    result: msgspec.Raw = msgspec.Raw(b"null")
-    errors: Any = None
-    terminal_reason: Any = None
-    usage: _Usage | None = None
-    total_cost_usd: float | None = None
-    permission_denials: Any = None
-
-
-class _LimitInfo(msgspec.Struct):
-    status: Any = None
-    resetsAt: Any = None  # noqa: N815 - as the CLI spells it
-
-
-class _RateLimit(msgspec.Struct, tag="rate_limit_event"):
-    rate_limit_info: _LimitInfo | None = None
-    session_id: Any = None
-
-
-class _InnerType(msgspec.Struct):
-    event: TypeOnly
-
-
-_Wire = _StreamEvent | _System | _Assistant | _User | _Result | _RateLimit
-_TEXT = msgspec.json.Decoder(str)
-_INNER_TYPE = msgspec.json.Decoder(_InnerType)
-_INNER_KNOWN = frozenset(
-    {
-        "message_start",
-        "message_delta",
-        "message_stop",
-        "content_block_start",
-        "content_block_delta",
-        "content_block_stop",
-    }
-)
-
-
-# --- Reading ---------------------------------------------------------------------------------------------------------
 
 
 @define
@@ -219,7 +96,7 @@ class ClaudeParser(LineParser):
     """
 
     types = frozenset({"stream_event", "system", "assistant", "user", "result", "rate_limit_event"})
-    decoder = msgspec.json.Decoder(_Wire)
+    decoder = msgspec.json.Decoder(Wire)
 
     def __init__(self, cwd: str | None = None) -> None:
         super().__init__(cwd)
@@ -232,28 +109,28 @@ class ClaudeParser(LineParser):
         self._waiting: tuple[str | None, str] | None = None
         """Parent and stop reason of an unstreamed message of which more blocks may follow."""
 
-    def events(self, wire: _Wire) -> tuple[AgentEvent, ...]:
-        if type(wire) is _StreamEvent and type(wire.event) is _BlockDelta:
+    def events(self, wire: Wire) -> tuple[AgentEvent, ...]:
+        if type(wire) is StreamEvent and type(wire.event) is BlockDelta:
             return ONLY_OUTPUT
         found = self._settled(wire) if self._waiting is not None else []
         match wire:
-            case _StreamEvent():
+            case StreamEvent():
                 self._partial(wire, found)
-            case _Assistant():
+            case Assistant():
                 self._session_of(wire.session_id, found)
                 self._stamp(wire.timestamp)
                 self._assistant(wire, found)
-            case _User():
+            case User():
                 self._session_of(wire.session_id, found)
                 self._stamp(wire.timestamp)
                 self._user(wire, found)
-            case _System():
+            case System():
                 self._session_of(wire.session_id, found)
                 self._system(wire, found)
-            case _Result():
+            case Result():
                 self._session_of(wire.session_id, found)
                 found.append(_closing(wire))
-            case _RateLimit():
+            case RateLimit():
                 found.extend(_limit(wire.rate_limit_info))
         return tuple(found) if found else NOTHING
 
@@ -264,32 +141,32 @@ class ClaudeParser(LineParser):
         if kind != "stream_event":
             return super().knows(kind, line)
         try:
-            inner = _INNER_TYPE.decode(line).event.type
+            inner = INNER_TYPE.decode(line).event.type
         except msgspec.DecodeError:
             return True
-        return isinstance(inner, str) and inner in _INNER_KNOWN
+        return isinstance(inner, str) and inner in INNER_KNOWN
 
-    def _partial(self, wire: _StreamEvent, found: list[AgentEvent]) -> None:
+    def _partial(self, wire: StreamEvent, found: list[AgentEvent]) -> None:
         parent = wire.parent_tool_use_id
         match wire.event:
-            case _MessageStart(message=started):
+            case MessageStart(message=started):
                 if started.id:
                     self._streamed[parent] = started.id
                     self._step(parent, started.id)
                 self._named(started.model, found)
                 self._turn(started.id, parent, found)
-            case _MessageDelta(delta=delta):
+            case MessageDelta(delta=delta):
                 step = self._steps.get(parent)
                 if delta.stop_reason is not None and step is not None:
                     found.append(step.ended(delta.stop_reason))
-            case _MessageStop():
+            case MessageStop():
                 self._steps.pop(parent, None)
                 if wire.abandoned_blocks is not None:
                     found.append(Voided())
             case _:
                 pass
 
-    def _assistant(self, wire: _Assistant, found: list[AgentEvent]) -> None:
+    def _assistant(self, wire: Assistant, found: list[AgentEvent]) -> None:
         message = wire.message
         blocks = message.content if isinstance(message.content, list) else []
         if message.model == SYNTHETIC:
@@ -306,7 +183,7 @@ class ClaudeParser(LineParser):
         if message.stop_reason is not None and message.id != self._streamed.get(parent):
             self._waiting = (parent, message.stop_reason)
 
-    def _block(self, block: _Block, step: _Step, found: list[AgentEvent]) -> None:
+    def _block(self, block: Block, step: _Step, found: list[AgentEvent]) -> None:
         if block.type == "tool_use":
             name = block.name or ""
             arguments = bytes(block.input)
@@ -320,7 +197,7 @@ class ClaudeParser(LineParser):
             step.reasoning_chars += len(thought)
             step.fingerprint = hash((step.fingerprint, text, thought))
 
-    def _user(self, wire: _User, found: list[AgentEvent]) -> None:
+    def _user(self, wire: User, found: list[AgentEvent]) -> None:
         blocks = wire.message.content if isinstance(wire.message.content, list) else []
         found += [
             ToolResult(block.tool_use_id or "", failed=bool(block.is_error))
@@ -328,7 +205,7 @@ class ClaudeParser(LineParser):
             if block.type == "tool_result"
         ]
 
-    def _system(self, wire: _System, found: list[AgentEvent]) -> None:
+    def _system(self, wire: System, found: list[AgentEvent]) -> None:
         if wire.subtype == "init":
             if isinstance(wire.cwd, str) and wire.cwd:
                 self.cwd = wire.cwd
@@ -342,12 +219,12 @@ class ClaudeParser(LineParser):
             step = self._steps[parent] = _Step(message_id)
         return step
 
-    def _settled(self, wire: _Wire | None) -> list[AgentEvent]:
+    def _settled(self, wire: Wire | None) -> list[AgentEvent]:
         """The end of an unstreamed message, unless ``wire`` is another block of it."""
         assert self._waiting is not None
         parent, reason = self._waiting
         step = self._steps.get(parent)
-        if type(wire) is _Assistant and step is not None and wire.message.id == step.message_id:
+        if type(wire) is Assistant and step is not None and wire.message.id == step.message_id:
             return []
         self._waiting = None
         return [step.ended(reason)] if step is not None else []
@@ -389,7 +266,7 @@ def _cause(error: Any, status: int | None) -> Cause:
     return cause_of_status(status)
 
 
-def _retry(wire: _System) -> Retry:
+def _retry(wire: System) -> Retry:
     delay_ms = _whole_or_none(wire.retry_delay_ms)
     status = _whole_or_none(wire.error_status)
     return Retry(
@@ -402,14 +279,14 @@ def _retry(wire: _System) -> Retry:
     )
 
 
-def _api_error(wire: _Assistant, text: str) -> ApiError:
+def _api_error(wire: Assistant, text: str) -> ApiError:
     status = _whole_or_none(wire.api_error_status)
     name = shown_name(wire.error) if isinstance(wire.error, str) else "unknown"
     refused = wire.message.stop_reason == "refusal"
     return ApiError(name, own_words(text) or "", Cause.REFUSED if refused else _cause(wire.error, status), status)
 
 
-def _closing(wire: _Result) -> Closing:
+def _closing(wire: Result) -> Closing:
     failed = wire.is_error if wire.is_error is not None else wire.subtype != "success"
     usage = wire.usage
     denials = wire.permission_denials if isinstance(wire.permission_denials, list) else []
@@ -432,10 +309,10 @@ def _closing(wire: _Result) -> Closing:
     )
 
 
-def _reason(wire: _Result) -> str | None:
+def _reason(wire: Result) -> str | None:
     """The text of the result, else its list of errors, else the word for what went wrong."""
     try:
-        text = _TEXT.decode(wire.result)
+        text = TEXT.decode(wire.result)
     except msgspec.DecodeError:
         text = ""
     if text.strip():
@@ -445,7 +322,7 @@ def _reason(wire: _Result) -> str | None:
     return own_words(joined) or own_words(wire.subtype if wire.subtype != "success" else None)
 
 
-def _limit(info: _LimitInfo | None) -> list[AgentEvent]:
+def _limit(info: LimitInfo | None) -> list[AgentEvent]:
     if info is None or not isinstance(info.status, str):
         return []
     resets = info.resetsAt if isinstance(info.resetsAt, int | float) and not isinstance(info.resetsAt, bool) else None

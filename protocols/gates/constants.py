@@ -131,9 +131,8 @@ def _sentinels(reading: LawReading, entry: Entry) -> Iterable[str]:
             _is_number(value) and _SENTINEL_NUMBER.fullmatch(text)
         ):
             written.setdefault(text)
-    digits = re.sub(r"[., ]", "", reading.words)
     for text in written:
-        if text.replace(".", "") not in digits:
+        if text.replace(".", "") not in reading.bare_words:
             yield f"the constant {text} is not in the text and looks like a stand-in for 'no limit' or 'unknown': model that case"
 
 

@@ -24,7 +24,7 @@ _BEFORE_NAME = re.compile(
 )
 _BWB_ID = re.compile(r"BWBR[0-9]{7}")
 _LINK_DEFINITION = re.compile(r"^\[(?P<label>[^\]\n]{1,80})\]:[ \t]*(?P<address>\S+)", re.MULTILINE)
-_LINK = re.compile(r"\[(?P<words>[^\]\[]+)\](?:\[(?P<label>[^\]\[]{1,80})\]|\((?P<address>[^)\s]{1,500})\))")
+_LINK = re.compile(r"\[(?P<words>[^\]\[]+)\](?:\[(?P<label>[^\]\[]{1,80})\]|\((?P<address>[^()\s]{1,500})\))")
 
 
 def overrides(reading: LawReading) -> Iterator[Finding]:

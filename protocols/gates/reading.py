@@ -23,8 +23,9 @@ from protocols.lawtree import (
 )
 
 _SPACES = re.compile(r"\s+")
+_IN_NUMBERS = re.compile(r"[., ]")
 _EMPHASIS = re.compile(r"[*_`]+")
-_LINKED = re.compile(r"\[([^\]\[]*)\](?:\([^)\s]{0,500}\)|\[[^\]\[]*\])")
+_LINKED = re.compile(r"\[([^\]\[]*)\](?:\([^()\s]{0,500}\)|\[[^\]\[]*\])")
 
 
 @frozen
@@ -106,6 +107,11 @@ class LawReading:
     def words(self) -> str:
         """The whole law's text, :func:`plain` and in lower case."""
         return plain(" ".join(entry.text for entry in self.entries)).casefold()
+
+    @cached_property
+    def bare_words(self) -> str:
+        """:attr:`words` without spaces and the marks inside numbers, to look for a number however it is written."""
+        return _IN_NUMBERS.sub("", self.words)
 
     @cached_property
     def producers(self) -> dict[str, list[Entry]]:

@@ -1,4 +1,4 @@
-"""``convert``: one toestand from XML to law YAML, without a network or a database."""
+"""``convert``: law texts from XML to law YAML, without a network or a database."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from supervisor.commands.session import json_option
 
 if TYPE_CHECKING:
     from datetime import date
@@ -24,9 +26,10 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 Examples:
   regelrecht-supervisor convert BWBR0018451_2025-01-01_0.xml
   regelrecht-supervisor convert toestand.xml --wti BWBR0018451.WTI --leaf -o law.yaml
+  regelrecht-supervisor convert --loss-report laws/*.xml
 """
 )
-@click.argument("toestand", type=_FILE, metavar="TOESTAND.xml")
+@click.argument("texts", type=_FILE, metavar="TEXT.xml...", nargs=-1, required=True)
 @click.option("--wti", type=_FILE, help="Metadata file of the law: title, kind, publication date.")
 @click.option("--manifest", type=_FILE, help="Manifest of the law: the last day of a law that ended.")
 @click.option("--date", "day", metavar="YYYY-MM-DD", help="First day of this text, when it does not say so itself.")
@@ -37,43 +40,57 @@ Examples:
 )
 @click.option("--leaf", is_flag=True, help="The same as --style leaf.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write there, not to stdout.")
+@click.option("--loss-report", "losses", is_flag=True, help="Tell what of each text is in its YAML, and write no YAML.")
+@json_option
 def command(
-    toestand: Path,
+    texts: tuple[Path, ...],
     wti: Path | None,
     manifest: Path | None,
     day: str | None,
     style: str | None,
     leaf: bool,
     output: Path | None,
+    losses: bool,
+    as_json: bool,
 ) -> None:
-    """Convert a consolidated text (toestand) from XML to law YAML.
+    """Convert the text of a law (toestand) or of a local regulation (CVDR) from XML to law YAML.
 
-    Without --wti, title and kind come from the text itself. What is doubtful is told on stderr.
+    Without --wti, title and kind come from the text itself. What is doubtful is told on stderr. A loss report may be
+    about any number of texts; it exits 1 only when one of them could not be converted at all.
     """
     import os
 
     from protocols.law_ids import parse_date
-    from protocols.lawyaml import dump_law
     from supervisor.settings import areas, load_area
 
     if leaf and style not in {None, "leaf"}:
         raise click.UsageError(f"--leaf and --style {style} contradict each other.")
+    if losses and (output or wti or manifest):
+        raise click.UsageError("--loss-report goes with --style, --date and --json only.")
+    if not losses and (as_json or len(texts) > 1):
+        raise click.UsageError("Give one text, or --loss-report, which also knows --json.")
     chosen = "leaf" if leaf else style or load_area(areas.Sources, os.environ).style
+    first_day = None if day is None else parse_date(day)
+    if losses:
+        from supervisor.commands import lossreport
+
+        sys.exit(lossreport.report([(path, content_of(path)) for path in texts], first_day, chosen, as_json=as_json))
     conversion = _convert(
-        _content(toestand),
-        wti=None if wti is None else _content(wti),
-        manifest=None if manifest is None else _content(manifest),
-        day=None if day is None else parse_date(day),
+        content_of(texts[0]),
+        wti=None if wti is None else content_of(wti),
+        manifest=None if manifest is None else content_of(manifest),
+        day=first_day,
         style=chosen,
     )
-    for warning in conversion.warnings:
-        click.echo(f"Warning: {warning}", err=True)
-    text = dump_law(conversion.law).encode()
-    if output is None:
-        sys.stdout.buffer.write(text)
-    else:
-        _replace(output, text)
-        click.echo(f"{conversion.law.law_id}: {len(conversion.law.articles)} entries written to {output}", err=True)
+    _write(conversion, output)
+
+
+def content_of(path: Path) -> bytes:
+    """The file at ``path``; one beyond the limit is a ``ClickException``."""
+    size = path.stat().st_size
+    if size > MOST_BYTES:
+        raise click.ClickException(f"{path} has {size} bytes; the most is {MOST_BYTES}.")
+    return path.read_bytes()
 
 
 def _convert(xml: bytes, *, wti: bytes | None, manifest: bytes | None, day: date | None, style: str) -> Conversion:
@@ -83,7 +100,12 @@ def _convert(xml: bytes, *, wti: bytes | None, manifest: bytes | None, day: date
     from protocols.bwb import toestand
     from protocols.bwb.manifest import choose, parse_manifest
     from protocols.bwb.wti import parse_wti
+    from protocols.cvdr import regeling
 
+    if regeling.is_regeling(xml):
+        if wti is not None or manifest is not None:
+            raise click.UsageError("--wti and --manifest belong to national laws; this is a local regulation.")
+        return regeling.convert_alone(xml, toestand.Style(style), day=day)
     facts = toestand.facts_of(xml, day=day)
     if wti is not None:
         known = parse_wti(wti, facts.bwb_id)
@@ -100,11 +122,17 @@ def _convert(xml: bytes, *, wti: bytes | None, manifest: bytes | None, day: date
     return toestand.convert(xml, facts, toestand.Style(style))
 
 
-def _content(path: Path) -> bytes:
-    size = path.stat().st_size
-    if size > MOST_BYTES:
-        raise click.ClickException(f"{path} has {size} bytes; the most is {MOST_BYTES}.")
-    return path.read_bytes()
+def _write(conversion: Conversion, output: Path | None) -> None:
+    from protocols.lawyaml import dump_law
+
+    for warning in conversion.warnings:
+        click.echo(f"Warning: {warning}", err=True)
+    text = dump_law(conversion.law).encode()
+    if output is None:
+        sys.stdout.buffer.write(text)
+    else:
+        _replace(output, text)
+        click.echo(f"{conversion.law.law_id}: {len(conversion.law.articles)} entries written to {output}", err=True)
 
 
 def _replace(path: Path, content: bytes) -> None:

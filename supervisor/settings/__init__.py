@@ -21,6 +21,7 @@ from supervisor.settings.areas import (
     Enrich,
     Health,
     Logging,
+    Repl,
     Retention,
     Roles,
     Sources,
@@ -44,6 +45,7 @@ AREAS: tuple[type, ...] = (
     Drain,
     Health,
     Logging,
+    Repl,
     Retention,
 )
 
@@ -80,6 +82,7 @@ class Settings:
     drain: Drain
     health: Health
     logging: Logging
+    repl: Repl
     retention: Retention
     warnings: tuple[str, ...] = field(default=(), kw_only=True)
 
@@ -106,6 +109,7 @@ def load(environ: Mapping[str, str], *, embedded: bool = False) -> Settings:
         drain=read(Drain, environ, findings),
         health=read(Health, environ, findings),
         logging=read(Logging, environ, findings),
+        repl=read(Repl, environ, findings),
         retention=read(Retention, environ, findings),
     )
     if not any(fault.startswith("DATABASE_") for fault in findings.faults):

@@ -129,7 +129,7 @@ class Arena:
             for law_id in self.harvests:
                 async with connection.transaction():
                     await request_harvest(connection, HarvestRequest(law_id))
-            await connection.execute("UPDATE jobs SET max_attempts = 100")
+            await connection.execute("UPDATE jobs SET max_attempts = 100 WHERE job_type = 'harvest'")
 
         await trio.to_thread.run_sync(run_on, self.fleet.database_url, ask)
         self.added += len(self.harvests)
@@ -177,7 +177,8 @@ def _remote(folder: Path) -> Remote:
     remote = Remote.create(folder / "remote.git", "main")
     tree = git(remote.path, "hash-object", "-w", "-t", "tree", "/dev/null").strip()
     commit = git(remote.path, "commit-tree", tree, "-m", "seed").strip()
-    git(remote.path, "update-ref", "refs/heads/seed", commit)
+    for branch in ("seed", "main"):
+        git(remote.path, "update-ref", f"refs/heads/{branch}", commit)
     remote.hook("pre-receive", _HANG.format(hung=folder / "hung"))
     remote.hook("post-receive", _NOTE.format(landings=folder / "landings"))
     return remote

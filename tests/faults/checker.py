@@ -12,7 +12,7 @@ from uuid import UUID
 from attrs import field, frozen
 
 from supervisor import exitcodes
-from tests.faults.evidence import Change, Evidence, Row
+from tests.faults.evidence import Change, Evidence, Landing
 from tests.kit.probe import Entry
 
 TERMINAL = frozenset({"completed", "failed"})
@@ -20,6 +20,7 @@ EXCUSES: Mapping[str, frozenset[int]] = {
     "KILL": frozenset({-signal.SIGKILL}),
     # 1: a deaf job or a held loop did not let the drain end; -15: the third one, or one that came before Python was up
     "TERM": frozenset({exitcodes.CLEAN, exitcodes.ESCALATED, -signal.SIGTERM}),
+    "INT": frozenset({-signal.SIGINT}),
     "database away": frozenset({exitcodes.DATABASE_UNREACHABLE}),
     "disk full": frozenset({exitcodes.ESCALATED}),
 }
@@ -84,16 +85,25 @@ class Execution:
     """Nobody can end its body, but the body cannot write anything either."""
 
 
+ON_THE_WAY = frozenset({"start", "pushing", "pushed", "unpushed"})
+"""Words of the ledger that do not end an execution."""
+
+Claim = tuple[UUID, UUID]
+"""A claim statement gives all jobs that it takes one lease token, so a claim is a job and a token."""
+
+
+def claim_of(one: Entry | Execution | Landing) -> Claim:
+    return one.job_id, one.lease
+
+
 def executions_of(evidence: Evidence) -> list[Execution]:
-    ends: dict[UUID, Entry] = {}
-    for entry in evidence.entries:
-        if entry.event not in {"start", "pushing", "pushed", "unpushed"}:
-            ends[entry.lease] = entry
+    ends = {claim_of(entry): entry for entry in evidence.entries if entry.event not in ON_THE_WAY}
     payloads = {row.id: row.payload for row in evidence.rows}
     found = []
     for entry in evidence.entries:
         if entry.event == "start":
-            end = ends[entry.lease].at if entry.lease in ends else _death(evidence, entry)
+            own = ends.get(claim_of(entry))
+            end = _death(evidence, entry) if own is None else own.at
             payload = payloads.get(entry.job_id, {})
             deaf = bool(payload.get("deaf") or payload.get("block"))
             found.append(Execution(entry.job_id, entry.lease, entry.attempt, entry.pid, entry.at, end, deaf))
@@ -152,7 +162,7 @@ def _overlapping(evidence: Evidence, executions: list[Execution], grace_s: float
     for landing in evidence.landings:
         successors = [one for one in by_job[landing.job_id] if one.began < landing.at]
         last = max(successors, key=lambda one: one.attempt, default=None)
-        own = next((one for one in successors if one.lease == landing.lease), None)
+        own = next((one for one in successors if claim_of(one) == claim_of(landing)), None)
         if last is None or own is None:
             yield f"job {landing.job_id}: a push of a claim that never began"
         elif last is not own and not _excused(evidence, own, last, grace_s):
@@ -178,29 +188,27 @@ def _excused(evidence: Evidence, one: Execution, following: Execution, grace_s: 
 
 def _miscounted(evidence: Evidence, executions: list[Execution]) -> Iterator[str]:
     """attempts = executions + claims that came back before they began."""
-    claims: dict[UUID, list[Change]] = defaultdict(list)
-    ends: dict[UUID, Change] = {}
+    claims: Counter[UUID] = Counter()
+    ends: dict[Claim, str] = {}
+    known: set[Claim] = set()
     for change in evidence.changes:
         if change.new == "processing" and change.new_lease is not None:
-            claims[change.job_id].append(change)
+            claims[change.job_id] += 1
+            known.add((change.job_id, change.new_lease))
         if change.old == "processing" and change.old_lease is not None:
-            ends[change.old_lease] = change
-    started = Counter(one.lease for one in executions)
+            ends[change.job_id, change.old_lease] = change.new
     for row in evidence.rows:
-        known = {change.new_lease for change in claims[row.id]}
-        if len(claims[row.id]) != row.attempts or len(known) != row.attempts:
-            yield f"job {row.id} counts {row.attempts} attempts after {len(claims[row.id])} claims"
-        if row.job_type != "probe":
-            continue
-        for lease in known:
-            if started[lease] > 1:  # type: ignore[index]  # a claim has a lease
-                yield f"job {row.id}: one claim was executed {started[lease]} times"  # type: ignore[index]
-            if started[lease] == 0 and lease in ends and ends[lease].new == "completed":  # type: ignore[index]
-                yield f"job {row.id} was completed by a claim that never began"
-    strangers = started.keys() - {change.new_lease for found in claims.values() for change in found}
-    for one in executions:
-        if one.lease in strangers:
-            yield f"job {one.job_id} was executed under a claim that the row does not know"
+        if claims[row.id] != row.attempts:
+            yield f"job {row.id} counts {row.attempts} attempts after {claims[row.id]} claims"
+    started = Counter(claim_of(one) for one in executions)
+    probes = {row.id for row in evidence.rows if row.job_type == "probe"}
+    for claim in known | started.keys():
+        if started[claim] > 1:
+            yield f"job {claim[0]}: one claim was executed {started[claim]} times"
+        if claim not in known:
+            yield f"job {claim[0]} was executed under a claim that the row does not know"
+        if started[claim] == 0 and claim[0] in probes and ends.get(claim) == "completed":
+            yield f"job {claim[0]} was completed by a claim that never began"
 
 
 def _forged(evidence: Evidence) -> Iterator[str]:
@@ -241,6 +249,3 @@ def _bad_ends(evidence: Evidence) -> Iterator[str]:
 def row_kind(result: object) -> str | None:
     """The kind of failure in a job's result."""
     return str(result["kind"]) if isinstance(result, dict) and "kind" in result else None
-
-
-__all__ = ["Execution", "Row", "Verdict", "executions_of", "judge", "row_kind"]

@@ -13,8 +13,8 @@ from uuid import UUID
 import trio
 from attrs import frozen
 
-from tests.faults.arena import BEAT_S, END_S, Arena, arena, processes_in
-from tests.faults.checker import Verdict, judge, row_kind
+from tests.faults.arena import END_S, Arena, arena, processes_in
+from tests.faults.checker import ON_THE_WAY, Verdict, claim_of, judge, row_kind
 from tests.faults.evidence import Change, Evidence, Landing, Pause, Row
 from tests.faults.ground import Ground
 from tests.faults.injuries import inflict
@@ -150,11 +150,11 @@ async def _gather(playing: Arena, idle: int, complaints: list[str]) -> Evidence:
 def _holds(rows: list[Row], entries: list[Any]) -> list[Pause]:
     """When a job held the loop of its supervisor."""
     blocking = {row.id for row in rows if row.payload.get("block")}
-    began = {entry.lease: entry for entry in entries if entry.event == "start" and entry.job_id in blocking}
+    began = {claim_of(entry): entry.at for entry in entries if entry.event == "start" and entry.job_id in blocking}
     return [
-        Pause(entry.pid, began[entry.lease].at, entry.at)
+        Pause(entry.pid, began[claim_of(entry)], entry.at)
         for entry in entries
-        if entry.lease in began and entry.event not in {"start"}
+        if claim_of(entry) in began and entry.event not in ON_THE_WAY
     ]
 
 

@@ -84,13 +84,13 @@ class Seat:
     async def ready(self) -> SupervisorProcess:
         """The supervisor here, as soon as one claims; TooSlowError when none does for long."""
         with trio.fail_after(60):
-            while (
-                self.current is None
-                or self.current.process.poll() is not None
-                or not self.current.said("ready to claim")
-            ):
+            while (one := self._claiming()) is None:  # noqa: ASYNC110 - a process and its log
                 await trio.sleep(0.05)
-        return self.current
+        return one
+
+    def _claiming(self) -> SupervisorProcess | None:
+        one = self.current
+        return one if one is not None and one.process.poll() is None and one.said("ready to claim") else None
 
     def send(self, number: signal.Signals) -> None:
         """A signal to whoever sits here now."""
@@ -139,8 +139,10 @@ class Seat:
         module = "tests.kit.wrong_clock" if "WRONG_CLOCK_SECS" in orders else "supervisor"
         self.planned = {*orders.pop("PLANNED", "").split(), *self._words}
         began = time.monotonic()
-        self.current = self.fleet.start(roles=self.roles, module=module, **self.environ, **orders)
+        self.current = self.fleet.start({**self.environ, **orders}, roles=self.roles, module=module)
         process = self.current.process
         while process.poll() is None:  # noqa: ASYNC110 - also reaps it, in the main thread
             await trio.sleep(0.02)
         self.lives.append(Life(process.pid, began, time.monotonic(), process.returncode, tuple(sorted(self.planned))))
+        if not self.planned and not self.current.said("ready to claim"):
+            raise AssertionError(f"a supervisor cannot even start: {self.current.log.read_text()[-3000:]}")

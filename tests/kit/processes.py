@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import trio
@@ -21,11 +21,27 @@ def zombies_of(parent: int) -> set[int]:
 
 
 def marked() -> set[int]:
-    """Whoever runs and bears the mark of a child of any supervisor that this test session started."""
+    """Whoever runs and bears the mark of a child of a supervisor, except what belongs to a test process beside this one."""
     mark = f"{proctable.MARK_VARIABLE}=".encode()
+    table = list(proctable.rows())
+    parents = {row.pid: row.parent for row in table}
     return {
-        row.pid for row in proctable.rows() if row.alive and row.pid != os.getpid() and proctable.bears(row.pid, mark)
+        row.pid
+        for row in table
+        if row.alive
+        and row.pid != os.getpid()
+        and proctable.bears(row.pid, mark)
+        and not _is_below_a_sibling(row.pid, parents)
     }
+
+
+def _is_below_a_sibling(pid: int, parents: Mapping[int, int]) -> bool:
+    """Whether ``pid`` descends from another child of our own parent: tests run side by side in such processes."""
+    while pid in parents and pid != os.getpid():
+        if parents[pid] == os.getppid():
+            return True
+        pid = parents[pid]
+    return False
 
 
 def pids_in(folder: Path) -> set[int]:

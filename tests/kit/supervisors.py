@@ -89,14 +89,20 @@ class Fleet:
         run_on(self.database_url, probe.add_label)
 
     def start(
-        self, *, roles: str = "probe", slots: int = 4, module: str = "supervisor", **environ: str
+        self,
+        variables: Mapping[str, str] | None = None,
+        *,
+        roles: str = "probe",
+        slots: int = 4,
+        module: str = "supervisor",
+        **environ: str,
     ) -> SupervisorProcess:
         """Start one more; it is ended by the fleet at the latest. ``module`` stands in for the command line."""
         log = self.folder / f"supervisor-{len(self.processes)}.log"
         with log.open("wb") as stderr:
             process = subprocess.Popen(
                 [sys.executable, "-m", module, "run", "--roles", roles],
-                env=self.environ(slots=slots, **environ),
+                env={**self.environ(slots=slots, **environ), **(variables or {})},
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -22,7 +22,7 @@ from protocols import sessions
 from protocols.agentview import AgentView
 from protocols.credentials import Credential
 from protocols.enrichresult import AgentCallRecord, AgentUsage
-from protocols.failures import DatabaseUnavailable, OutcomeUnclear, SupervisorError
+from protocols.failures import DatabaseUnavailable, OutcomeUnclear, ProviderTrouble, SupervisorError
 from protocols.sessions import TRANSLATE, Session
 from protocols.shares import Shares, round_fits, time_for, translation_fits
 from schema.agentcalls import AgentCall, record_call
@@ -74,9 +74,7 @@ class JobCalls:
     @property
     def reuse(self) -> sessions.SessionReuse:
         """The mode that is used and recorded."""
-        return sessions.effective(
-            self.lane.settings.session_reuse, can_resume=self.lane.dialect.continues_sessions
-        )
+        return sessions.effective(self.lane.settings.session_reuse, can_resume=self.lane.dialect.continues_sessions)
 
     @property
     def may_translate(self) -> bool:
@@ -126,6 +124,8 @@ class JobCalls:
             finally:
                 with trio.move_on_after(BOOKING_LIMIT_S, shield=True):
                     await self.book()
+        if isinstance(ended.failure, ProviderTrouble) and self.credential is not None:
+            ended.failure.details["credential"] = self.credential.hash
         return ended.failure
 
     async def book(self) -> None:

@@ -16,9 +16,10 @@ from actors.ports.agentfolders import AgentFileRefused, AttemptFolder, SliceFold
 from protocols import enrichmentfile, envelope, progressdoc
 from protocols.compose import LawSource
 from protocols.enrichpayload import EnrichPayload
-from protocols.failures import JsonObject
-from protocols.gates.reading import MARKINGS, UNTRANSLATABLES, NoCorpus, Surroundings
+from protocols.failures import JsonObject, ProviderTrouble
+from protocols.gates.reading import NoCorpus, Surroundings
 from protocols.lawschema import LawSchemas, has_markings, version_of
+from protocols.lawtree import MARKINGS, UNTRANSLATABLES
 from protocols.prompts import ATTACH_LIMIT_BYTES, Paths
 from protocols.skillset import SkillSet
 from protocols.windows import Window
@@ -47,6 +48,8 @@ class Desk:
     note: JsonObject = field(init=False, factory=dict)
     slices: tuple[SliceFolder, ...] = field(init=False, default=())
     """While several agents translate at once: where each of them works."""
+    trouble: ProviderTrouble | None = field(init=False, default=None)
+    """What a feedback round met of its provider; the window itself went on without it (D42)."""
 
     @property
     def path(self) -> str:

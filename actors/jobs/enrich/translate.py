@@ -19,6 +19,7 @@ from protocols.failures import AgentTimedOut, NoOutput, SupervisorError
 from protocols.gates.schema_gate import tree_findings
 from protocols.lawschema import LawSchemas
 from protocols.lawtree import read_tree
+from protocols.lawyaml import UnreadableLaw
 from protocols.prompts import ATTACH_LIMIT_BYTES, Translation, translate_prompt
 from protocols.skillset import plan_steps
 from protocols.windows import slices
@@ -43,13 +44,17 @@ async def translate(desk: Desk) -> None:
     assignments = await _assignments(desk)
     folders = await _folders(desk, len(assignments))
     prompts = [_prompt(desk, folder, part) for folder, part in zip(folders, assignments, strict=True)]
+    ended = False
     try:
+        desk.slices = () if len(folders) == 1 else tuple(folders)
         failure = await desk.calls.translate(folders, prompts, desk.attach)
-    except trio.Cancelled:
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + KEEP_LIMIT_S):
-            await _take_all(desk, folders, assignments)
-            await keep_partial(desk)
-        raise
+        ended = True
+    finally:
+        desk.slices = ()
+        if not ended:  # a drain, a person, the job's own limit: what is finished is not lost
+            with trio.move_on_after(KEEP_LIMIT_S, shield=True):
+                await _take_all(desk, folders, assignments)
+                await keep_partial(desk)
     unread = await _take_all(desk, folders, assignments)
     if failure is None and unread and len(folders) > 1:
         failure = NoOutput(f"{len(unread)} of {len(folders)} slices left a law file that cannot be read")
@@ -96,14 +101,11 @@ def _prompt(desk: Desk, folder: SliceFolder, positions: Sequence[int]) -> str:
     )
 
 
-async def _take_all(
-    desk: Desk, folders: Sequence[SliceFolder], assignments: Sequence[Sequence[int]]
-) -> list[int]:
+async def _take_all(desk: Desk, folders: Sequence[SliceFolder], assignments: Sequence[Sequence[int]]) -> list[int]:
     """Compose the law from all proposals; the slices whose proposal could not be read."""
     if len(folders) == 1:
         await desk.draft.take(assignments[0])
         return [] if desk.draft.readable else [0]
-    desk.slices = tuple(folders)
     unread = []
     for number, (folder, positions) in enumerate(zip(folders, assignments, strict=True)):
         if not await desk.draft.take_from(folder.checkout, positions):
@@ -112,7 +114,6 @@ async def _take_all(
     merged = envelope.merge_envelopes(await desk.read(desk.envelope_path), left)
     if merged is not None:
         await lay_out(desk.folder.checkout, {desk.envelope_path: merged})
-    desk.slices = ()
     return unread
 
 
@@ -128,12 +129,13 @@ async def keep_partial(desk: Desk) -> None:
         _log.info("partial work kept", entries=len(work.numbers))
 
 
-def finished_work(
-    start: bytes, law: bytes, positions: Sequence[int], schemas: LawSchemas
-) -> PartialWork | None:
+def finished_work(start: bytes, law: bytes, positions: Sequence[int], schemas: LawSchemas) -> PartialWork | None:
     """The models of ``law`` at these positions that are new since ``start`` and that the schema takes; None: there are none."""
-    changed = compose(start, law, positions).changed
-    faulty = {_entry_of(finding.detail) for finding in tree_findings(read_tree(law), schemas)}
+    try:
+        changed = compose(start, law, positions).changed
+        faulty = {_entry_of(finding.detail) for finding in tree_findings(read_tree(law), schemas)}
+    except UnreadableLaw:
+        return None
     kept = sorted(changed - faulty)
     if not kept:
         return None

@@ -24,7 +24,7 @@ async def open_harvest(means: Means) -> AsyncIterator[JobHandler]:
     async with open_fetcher(settings.fetch) as fetcher:
         repository = LawRepository(fetcher)
         if settings.corpus is None:
-            yield Harvest(settings, repository, FolderCorpus(settings.folder))
+            yield Harvest(settings, repository, FolderCorpus(settings.folder), means.meter)
             return
         async with open_corpus(settings.corpus, means.guardian) as corpus:
-            yield Harvest(settings, repository, corpus)
+            yield Harvest(settings, repository, corpus, means.meter)

@@ -17,6 +17,7 @@ from actors.jobs.harvest.produce import Product, produce_bwb, produce_cvdr
 from actors.ports.cvdrsource import CvdrDocuments
 from actors.ports.fetchsettings import FetchSettings
 from actors.ports.lawsource import BwbDocuments, LawRepository
+from actors.ports.meter import Meter, NoMeter
 from protocols.bwb.errors import ConversionError
 from protocols.bwb.toestand import Style
 from protocols.corpus import CorpusPort, CorpusSettings, FileChange, Publication
@@ -52,6 +53,7 @@ class Harvest:
     settings: HarvestSettings
     repository: LawRepository
     corpus: CorpusPort
+    meter: Meter = field(factory=NoMeter)
     job_type: JobType = JobType.HARVEST
 
     async def run(self, work: Work) -> Completion:
@@ -110,7 +112,8 @@ class Harvest:
         self, payload: HarvestPayload, product: Product, change: Change, moved_from: str | None
     ) -> Completion:
         result = evolve(product.result, change=change, changed=change is not Change.NONE)
-        if product.loss["lost"]:
+        if product.loss["lost"] and self.settings.style is Style.FULL:  # the other styles lose text by design
+            self.meter.text_lost()
             _log.warning("text lost in conversion", law_id=product.law.law_id, **product.loss)
 
         async def settle(connection: Connection, job: Job) -> None:

@@ -14,7 +14,7 @@ CWD = "/home/agent/corpus"
 LAW_TEXT = "Artikel 1 KANARIE"
 
 
-def line(name: str, cwd: str | None = CWD, **arguments: object) -> str:
+def line(name: str, arguments: dict[str, object], cwd: str | None = CWD) -> str:
     return summary(shown_name(name), target_of(name, json.dumps(arguments).encode(), cwd))
 
 
@@ -53,11 +53,11 @@ def line(name: str, cwd: str | None = CWD, **arguments: object) -> str:
     ],
 )
 def test_a_summary_is_name_and_target_and_never_content(name: str, arguments: dict[str, object], shown: str) -> None:
-    assert line(name, **arguments) == shown
+    assert line(name, arguments) == shown
 
 
 def test_without_a_working_directory_a_path_is_shown_by_its_last_two_parts() -> None:
-    assert line("read", None, filePath="/srv/a/b/law.yaml") == "read b/law.yaml"
+    assert line("read", {"filePath": "/srv/a/b/law.yaml"}, None) == "read b/law.yaml"
 
 
 def test_a_failed_call_is_marked_after_the_cut() -> None:
@@ -74,7 +74,6 @@ def test_arguments_that_are_no_object_name_no_target(arguments: bytes) -> None:
 @given(name=st.text(max_size=80), path=st.text(max_size=400), cwd=st.none() | st.text(max_size=20))
 def test_a_summary_is_one_short_printable_line(name: str, path: str, cwd: str | None) -> None:
     for tool in (name, "Read", "Bash", "WebFetch", "Grep"):
-        arguments = {"file_path": path, "path": path, "command": path, "url": path}
-        shown = line(tool, cwd, **arguments)
+        shown = line(tool, {"file_path": path, "path": path, "command": path, "url": path}, cwd)
         assert shown.isprintable()
         assert len(shown) <= LONGEST_SUMMARY

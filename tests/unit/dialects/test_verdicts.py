@@ -100,7 +100,8 @@ def test_what_we_stopped_as_looping_is_called_that(provider: str) -> None:
 
 
 def test_a_reason_is_one_clean_short_line_without_secrets() -> None:
-    words = own_words("\x1b[31mAPI Error:\x1b[0m bad\nkey sk-ant-REDACTED at http://user:pw@host/\x00" + "x" * 900)
+    token = "sk-ant-oat01-" + "0" * 20
+    words = own_words(f"\x1b[31mAPI Error:\x1b[0m bad\nkey {token} at http://user:pw@host/\x00" + "x" * 900)
     assert words is not None
     assert words.startswith("API Error: bad key *** at http://***@host/")
     assert len(words) == LONGEST_REASON

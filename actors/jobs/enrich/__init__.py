@@ -1,0 +1,93 @@
+"""The enrich job: one window of a law through an agent CLI, gates and a branch or review tasks (``enrich.md``).
+
+``job`` is the handler. ``flows`` says where a law comes from and goes, ``lane`` how a provider is called, ``desk`` is what
+one window works with, ``draft`` the law on it; ``translate`` and ``rounds`` are the work, ``product`` what comes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import trio
+from attrs import evolve
+
+from actors.jobs import Means
+from actors.jobs.base import JobHandler
+from actors.jobs.enrich.flows import CorpusFlow
+from actors.jobs.enrich.job import Enrich
+from actors.jobs.enrich.lane import Lane
+from actors.jobs.enrich.settings import EnrichSettings
+from actors.ports.agentfolders import WorkRoot
+from actors.ports.agentprocess import MemoryWatch, ProcessRunner
+from actors.ports.corpus import open_corpus
+from actors.ports.fetch import open_fetcher
+from actors.ports.foldercorpus import FolderCorpus
+from actors.ports.guardian import Guardian
+from actors.ports.lawsource import LawRepository
+from actors.ports.schemafiles import load_schemas
+from actors.ports.skillfiles import read_skills, skills_folder
+from protocols.budget import PROVIDERS
+from protocols.bwb.search import BwbHit
+from protocols.corpus import DEFAULT_BRANCH, CorpusSettings
+
+HISTORY_DEPTH = 100
+"""Commits of an enrich branch that are looked through for our own (D53)."""
+
+
+@asynccontextmanager
+async def open_enrich(means: Means) -> AsyncIterator[JobHandler]:
+    """The handler with its lanes, corpora, search client and work folder, shared by all enrichments of this supervisor.
+
+    InvalidInput when a setting of a provider cannot be used.
+    """
+    settings = means.get(EnrichSettings)
+    folder = skills_folder(settings.skills_dir)
+    root = WorkRoot(settings.work_root, settings.least_free_bytes)
+    async with AsyncExitStack() as stack:
+        repository = LawRepository(await stack.enter_async_context(open_fetcher(settings.fetch)))
+        flows = await _flows(stack, settings, means.guardian)
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        await nursery.start(root.run)
+
+        async def search_name(name: str) -> Sequence[BwbHit]:
+            return (await repository.search_bwb(name)).hits
+
+        yield Enrich(
+            settings=settings,
+            lanes={name: Lane.of(name, settings, folder) for name in PROVIDERS},
+            flows=flows,
+            root=root,
+            skills=await trio.to_thread.run_sync(read_skills, folder),
+            schemas=await trio.to_thread.run_sync(load_schemas, settings.schema_dir),
+            runner=lambda: ProcessRunner(
+                means.guardian, MemoryWatch(settings.max_rss_bytes), max_output_bytes=settings.max_output_bytes
+            ),
+            search_name=search_name,
+        )
+        nursery.cancel_scope.cancel(reason="no more enrichments")
+
+
+async def _flows(stack: AsyncExitStack, settings: EnrichSettings, guardian: Guardian | None) -> dict[str, CorpusFlow]:
+    """By provider. Each branch has a checkout of its own beside that of the corpus."""
+    if settings.corpus is None:
+        both = FolderCorpus(settings.folder)
+        return {name: CorpusFlow(settings, both, both) for name in PROVIDERS}
+    base = await stack.enter_async_context(open_corpus(settings.corpus, guardian))
+    return {
+        name: CorpusFlow(
+            settings, await stack.enter_async_context(open_corpus(branch_of(name, settings.corpus), guardian)), base
+        )
+        for name in PROVIDERS
+    }
+
+
+def branch_of(provider: str, corpus: CorpusSettings) -> CorpusSettings:
+    """The corpus settings of ``enrich/{provider}``: it starts from development, wherever harvests go."""
+    return evolve(
+        corpus,
+        branch=f"enrich/{provider}",
+        base_branch=DEFAULT_BRANCH,
+        path=corpus.path.with_name(f"{corpus.path.name}-enrich-{provider}"),
+        clone_depth=HISTORY_DEPTH,
+    )

@@ -1,0 +1,262 @@
+"""One window of enrichment, claim to completion, step by step (``enrich.md`` 5.3)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+
+import structlog
+import trio
+from attrs import field, frozen
+
+from actors.jobs.base import Completion, Work
+from actors.jobs.enrich.calls import JobCalls
+from actors.jobs.enrich.desk import Desk
+from actors.jobs.enrich.draft import Draft, lay_out
+from actors.jobs.enrich.flows import CorpusFlow, Flow, Loaded, Product, TaskFlow
+from actors.jobs.enrich.lane import Lane
+from actors.jobs.enrich.product import SearchName, product_of
+from actors.jobs.enrich.rounds import closing_pass, window_gates
+from actors.jobs.enrich.settings import RECONCILE, WINDOW, EnrichSettings
+from actors.jobs.enrich.translate import base_of, translate
+from actors.jobs.enrich.watch import ProgressWatch
+from actors.ports.agentfolders import AttemptFolder, WorkRoot
+from actors.ports.agentprocess import AgentRunner
+from protocols import envelope
+from protocols.agentview import AgentView
+from protocols.compose import LawSource
+from protocols.credentials import Credential
+from protocols.enrichpayload import EnrichPayload, provider_of, read_enrich_payload
+from protocols.failures import ContentFailure, JobTimedOut, ProviderTrouble, SupervisorError
+from protocols.lawschema import LawSchemas
+from protocols.lawtree import read_tree
+from protocols.lawyaml import UnreadableLaw
+from protocols.skillset import SkillSet
+from protocols.windows import Cursor, Window, plan_window
+from schema import enrich, pauses
+from schema.connection import Connection
+from schema.enrichblobs import PartialWork, load_partial
+from schema.rows import Job, JobType
+
+QUOTA_RECHECK_S = 3600.0
+"""A provider may name a time days away; it is asked again every hour (D52)."""
+CREDENTIAL_RECHECK_S = 900.0
+"""After this long the next job probes a credential that was refused."""
+
+LAST_REPORT_S = 2.0
+
+_log = structlog.get_logger(__name__)
+
+
+@frozen
+class Enrich:
+    """The handler. One for all enrichments of a supervisor; it keeps no state between them.
+
+    ``flows`` by provider are those of the corpus. ``runner`` makes what runs the calls of one job. ``search_name`` finds
+    national laws by name; None: related laws are known by id and slug only.
+    """
+
+    settings: EnrichSettings
+    lanes: Mapping[str, Lane]
+    flows: Mapping[str, CorpusFlow]
+    root: WorkRoot
+    skills: SkillSet
+    schemas: LawSchemas
+    runner: Callable[[], AgentRunner]
+    search_name: SearchName | None = field(default=None, repr=False)
+    job_type: JobType = JobType.ENRICH
+
+    async def run(self, work: Work) -> Completion:
+        """Failures come out as they are; the table of verdicts says what they mean.
+
+        The job's own time ends before the push; that has a limit of its own (D44).
+        """
+        payload = read_enrich_payload(work.job.payload)
+        provider = provider_of(payload, self.settings.default_provider)
+        lane = self.lanes[provider]
+        flow: Flow = TaskFlow() if payload.is_task_flow else self.flows[provider]
+        deadline = trio.current_time() + self.settings.job_timeout_s
+        completion: Completion | None = None
+        finished: tuple[Loaded, Product] | None = None
+        with trio.CancelScope(deadline=deadline) as scope:
+            benched = await self._begin(work, payload, provider)
+            completion = await flow.resume(work, payload, provider)
+            if completion is None:
+                try:
+                    finished = await self._window(work, payload, flow, lane, benched, deadline)
+                except ProviderTrouble as trouble:
+                    await self._bench(work, lane, trouble)
+                    raise
+        if scope.cancelled_caught:
+            raise JobTimedOut(self._time_out_text(payload), limit_s=self.settings.job_timeout_s)
+        if completion is None:
+            assert finished is not None
+            completion = await flow.deliver(work, payload, provider, *finished)
+        return completion
+
+    def _time_out_text(self, payload: EnrichPayload) -> str:
+        limit = f"{self.settings.job_timeout_s:g}"
+        return f"verrijking time-out na {limit}s" if payload.is_task_flow else f"the job took longer than {limit} s"
+
+    async def _begin(self, work: Work, payload: EnrichPayload, provider: str) -> frozenset[str]:
+        """Take the law on, in the corpus flow; returns the credentials (by hash) that are in trouble."""
+        benched: set[str] = set()
+
+        async def unit(connection: Connection, job: Job) -> None:
+            if not payload.is_task_flow:
+                directory = str(PurePosixPath(payload.yaml_path).parent)
+                await enrich.begin(connection, job)
+                await enrich.reserve_directory(connection, job, provider, directory)
+                await enrich.check_cost(connection, job, self.settings.max_cost_millicents)
+            for pause in await pauses.list_provider_pauses(connection):
+                if pause.provider == provider:
+                    benched.add(pause.credential_hash)
+
+        await work.write(unit)
+        return frozenset(benched)
+
+    async def _window(
+        self,
+        work: Work,
+        payload: EnrichPayload,
+        flow: Flow,
+        lane: Lane,
+        benched: frozenset[str],
+        deadline: float,
+    ) -> tuple[Loaded, Product]:
+        self.root.expect_space()
+        loaded = await flow.load(work, payload)
+        source = await trio.to_thread.run_sync(_readable_law, loaded.law)
+        window = self._plan(payload, source, None if payload.restart else loaded.state.cursor)
+        async with self.root.attempt(str(work.job.id), work.job.attempts) as folder:
+            kept = await self._partial(work, loaded.law)
+            credential = lane.credential(benched)
+            calls = JobCalls(work, lane, folder, self.runner(), AgentView(lane.dialect.name), deadline, credential)
+            desk = await self._desk(work, payload, lane, folder, loaded, window, calls, kept)
+            await self._watched(desk)
+            product = await product_of(desk, loaded, lane, search_name=self.search_name)
+        if desk.trouble is not None:
+            await self._bench(work, lane, desk.trouble)
+        return loaded, product
+
+    async def _watched(self, desk: Desk) -> None:
+        """The work, with its progress reported meanwhile and once more at its end, whatever that is."""
+        watch = ProgressWatch(desk)
+        failure: SupervisorError | None = None
+        async with trio.open_nursery() as nursery:
+            await nursery.start(watch.run)
+            try:
+                await self._work(desk)
+            except SupervisorError as error:  # raised below, without the group that a nursery makes of it
+                failure = error
+            finally:
+                with trio.move_on_after(LAST_REPORT_S, shield=True):
+                    await watch.report()
+            nursery.cancel_scope.cancel(reason="window done")
+        if failure is not None:
+            raise failure
+
+    def _plan(self, payload: EnrichPayload, source: LawSource, cursor: Cursor | None) -> Window:
+        total = len(source.entries)
+        if WINDOW not in self.settings.steps:  # the closing pass alone
+            return Window(total, total, total)
+        return plan_window(self.settings.window_limit, total, cursor, payload.yaml_path)
+
+    async def _partial(self, work: Work, law: bytes) -> PartialWork | None:
+        if work.job.attempts == 1:
+            return None
+        found: list[PartialWork | None] = []
+
+        async def look(connection: Connection, job: Job) -> None:
+            found.append(await load_partial(connection, job, base_of(law)))
+
+        await work.write(look)
+        return found[-1]
+
+    async def _desk(
+        self,
+        work: Work,
+        payload: EnrichPayload,
+        lane: Lane,
+        folder: AttemptFolder,
+        loaded: Loaded,
+        window: Window,
+        calls: JobCalls,
+        kept: PartialWork | None,
+    ) -> Desk:
+        """Lay everything out for the agents."""
+        law = loaded.law if kept is None else kept.law.encode()
+        await lay_out(folder.checkout, dict(loaded.files))
+        desk = Desk(
+            work=work,
+            settings=self.settings,
+            payload=payload,
+            provider=lane.dialect.name,
+            folder=folder,
+            window=window,
+            draft=await Draft.begin(folder.checkout, payload.yaml_path, start=loaded.law, law=law),
+            calls=calls,
+            skills=self.skills,
+            schemas=self.schemas,
+            library=loaded.library,
+            done=() if kept is None else kept.numbers,
+        )
+        if window.windowed and not window.empty:
+            stale = loaded.files.get(desk.envelope_path)
+            fresh = envelope.without_report(stale)
+            if fresh is not None and fresh != stale:
+                await lay_out(folder.checkout, {desk.envelope_path: fresh})
+        return desk
+
+    async def _work(self, desk: Desk) -> None:
+        """Translate, gates, and at the end of a law the closing pass. An empty window calls nobody."""
+        only_closing = WINDOW not in desk.settings.steps
+        if not desk.window.empty:
+            await translate(desk)
+            await window_gates(desk)
+        if desk.window.law_complete and RECONCILE in desk.settings.steps and (only_closing or not desk.window.empty):
+            await closing_pass(desk)
+
+    async def _bench(self, work: Work, lane: Lane, trouble: ProviderTrouble) -> None:
+        """Nobody claims for this provider, or with this credential, for a while (D52)."""
+        now = dt.datetime.now(dt.UTC)
+        until = now + dt.timedelta(seconds=_recheck_s(trouble, now.timestamp()))
+        hashes = {credential.hash for credential in _used(lane, trouble)} or {""}
+
+        async def unit(connection: Connection, job: Job) -> None:
+            for credential_hash in sorted(hashes):
+                await pauses.bench_provider(
+                    connection,
+                    lane.dialect.name,
+                    credential_hash=credential_hash,
+                    until=until,
+                    reason=trouble.message,
+                )
+
+        await work.write(unit)
+        _log.warning("provider benched", provider=lane.dialect.name, until=until.isoformat(), why=trouble.message)
+
+
+def _recheck_s(trouble: ProviderTrouble, now: float) -> float:
+    if trouble.details.get("reason") != "quota":
+        return CREDENTIAL_RECHECK_S
+    named = trouble.details.get("retry_after_s")
+    resets = trouble.details.get("resets_at")
+    wait = named if isinstance(named, int | float) else resets - now if isinstance(resets, int | float) else None
+    return QUOTA_RECHECK_S if wait is None else min(max(wait, 60.0), QUOTA_RECHECK_S)
+
+
+def _used(lane: Lane, trouble: ProviderTrouble) -> tuple[Credential, ...]:
+    """The credential of the call, which the failure names by its hash."""
+    named = trouble.details.get("credential")
+    return tuple(credential for credential in lane.credentials if credential.hash == named)
+
+
+def _readable_law(law: bytes) -> LawSource:
+    """ContentFailure: a law that cannot be read before any call fails the same way every time (D41)."""
+    try:
+        read_tree(law)
+        return LawSource.read(law)
+    except UnreadableLaw as fault:
+        raise ContentFailure(f"YAML error in the law before any change: {fault.message}") from fault

@@ -1,0 +1,178 @@
+"""What the prompt sees of a running supervisor, and how it is told in words. Nothing here changes anything."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final
+
+import trio
+from attrs import define, field
+
+from actors.ports.database import DatabaseStatistics
+from protocols.messages import Phase
+from supervisor import taskview
+from supervisor.drain import Drain
+from supervisor.metrics import Metrics
+from supervisor.taskview import TaskClock, duration
+from supervisor.tree import Tree
+from supervisor.version import VERSION
+from supervisor.watchdog import Watchdog
+
+_PHASES: Final = {
+    Phase.STARTING: "starting",
+    Phase.RUNNING: "running: it claims jobs",
+    Phase.DRAINING: "draining: no new jobs, running ones may finish",
+    Phase.CANCELLING: "cancelling: running jobs are handed back",
+    Phase.CLOSING: "closing: last writes",
+    Phase.GONE: "gone",
+}
+
+
+def _nothing() -> tuple[str, ...]:
+    return ()
+
+
+@define
+class Scene:
+    """``count_runs`` asks the database for claude runs of this hour: used, allowed, local hour. ``paused`` is what was read
+    last. ``figures`` is None where there is no database port.
+    """
+
+    tree: Tree
+    drain: Drain
+    clock: TaskClock
+    watchdog: Watchdog
+    metrics: Metrics
+    count_runs: Callable[[], Awaitable[tuple[int, int, int]]]
+    set_level: Callable[[str], None]
+    level: str = "info"
+    figures: Callable[[], DatabaseStatistics] | None = None
+    paused: Callable[[], Sequence[str]] = _nothing
+    started_at: float = field(factory=trio.current_time)
+
+
+def summary(scene: Scene) -> list[str]:
+    """The first lines of every picture: what this supervisor is doing, in a few sentences."""
+    house, now, metrics = scene.tree.house, trio.current_time(), scene.metrics
+    busy = house.slots.busy
+    roles = ", ".join(f"{role.role} {busy[role.role]} of {role.slots} slots busy" for role in house.roles)
+    word = {True: "answers", False: "DOES NOT ANSWER", None: "was not asked yet"}[metrics.database_answers]
+    beat = "no beat yet" if metrics.beat_at is None else f"last beat {duration(now - metrics.beat_at)} ago"
+    claim = "no claim yet" if metrics.claim_at is None else f"last look for jobs {duration(now - metrics.claim_at)} ago"
+    heard = "notifications arrive" if house.subscription.proven else "no notifications: it polls"
+    lines = [
+        f"supervisor {house.rules.claim.holder}, version {VERSION}, up {duration(now - scene.started_at)}",
+        f"  phase     {_PHASES[house.lifecycle.phase]}",
+        f"  roles     {roles}",
+        f"  database  {word}, {beat}, {claim}, {heard}",
+    ]
+    if scene.figures is not None:
+        figures = scene.figures()
+        pool = f"{figures.pool_in_use} of {figures.pool_max} in use, {figures.waiting} units wait"
+        lines.append(f"  pool      {pool}; unclear answers {figures.unclear}, connections dropped {figures.terminated}")
+    lines.append(
+        f"  loop      {scene.clock.tasks} tasks, last tick {duration(scene.watchdog.lag_s)} late, "
+        f"held too long {scene.watchdog.holds} times"
+    )
+    paused = scene.paused()
+    return [*lines, f"  paused    {', '.join(paused)}"] if paused else lines
+
+
+def actors(scene: Scene) -> list[str]:
+    rows = [
+        (name, keeper.policy.value, keeper.state, str(keeper.restarts), scene.tree.about[name])
+        for name, keeper in scene.tree.keepers.items()
+    ]
+    return table(("ACTOR", "POLICY", "STATE", "RESTARTS", "WHAT IT DOES"), rows)
+
+
+def jobs(scene: Scene) -> list[str]:
+    running = scene.tree.house.jobs.running
+    if not running:
+        return ["no job runs here"]
+    rows = [
+        (str(job.job_id)[:8], job.job_type.value, job.law_id, job.state, duration(job.age_s), duration(job.limit_s))
+        for job in running
+    ]
+    return table(("JOB", "TYPE", "LAW", "STATE", "AGE", "TIME LEFT"), rows)
+
+
+def leases(scene: Scene) -> list[str]:
+    """Without the tokens: whoever knows one may write."""
+    house = scene.tree.house
+    attempts = {lease.job_id: lease.attempts for lease in house.jobs.leases}
+    fence_s = house.rules.run.fence_s
+    rows = [
+        (
+            str(job.job_id)[:8],
+            str(attempts.get(job.job_id, "-")),
+            f"{duration(job.beat_age_s)} ago",
+            duration(fence_s - job.beat_age_s),
+            job.state,
+        )
+        for job in house.jobs.running
+    ]
+    if not rows:
+        return ["no lease is held here"]
+    return table(("JOB", "ATTEMPT", "LAST CONFIRMED BEAT", "GIVEN UP IN", "STATE"), rows)
+
+
+def channels(scene: Scene) -> list[str]:
+    house = scene.tree.house
+    inboxes = {
+        "heartbeat": house.heartbeat,
+        "claimer": house.claimer,
+        "claims -> jobs": house.claims,
+        "cancels -> jobs": house.cancels,
+        "flushes -> progress": house.flushes,
+        "alarms -> drain": house.alarms,
+    }
+    rows = []
+    for name, inbox in inboxes.items():
+        state = inbox.receive.statistics()
+        size = "no bound" if state.max_buffer_size == float("inf") else str(int(state.max_buffer_size))
+        waiting = (state.tasks_waiting_send, state.tasks_waiting_receive)
+        rows.append((name, str(state.current_buffer_used), size, *map(str, waiting), str(state.open_send_channels)))
+    rows.append(("progress board", str(len(house.board)), "newest per job", "-", "-", "-"))
+    heard = house.subscription.wakeups.statistics()
+    rows.append(("wake-ups", str(heard.current_buffer_used), "1", "-", str(heard.tasks_waiting_receive), "-"))
+    return table(("CHANNEL", "BUFFERED", "SIZE", "SENDERS WAIT", "RECEIVERS WAIT", "OPEN SENDERS"), rows)
+
+
+def tasks(scene: Scene) -> list[str]:
+    seen = taskview.view(scene.clock)
+    return ["the loop does not run"] if seen is None else taskview.render(seen, scene.tree.about)
+
+
+def picture(scene: Scene) -> list[str]:
+    """``tree``: enough to say what this supervisor is doing without knowing the code."""
+    return [*summary(scene), "", *jobs(scene), "", *tasks(scene)]
+
+
+def everything(scene: Scene) -> list[str]:
+    """``dump``: all views, and the stacks of all threads."""
+    parts: list[Callable[[Scene], list[str]]] = [summary, actors, jobs, leases, channels, tasks]
+    lines = [line for part in parts for line in [*part(scene), ""]]
+    return [*lines, *threads()]
+
+
+def threads() -> list[str]:
+    """The stack of each thread, innermost last; no values of locals."""
+    frames = sys._current_frames()
+    lines = []
+    for thread in threading.enumerate():
+        lines.append(f"THREAD {thread.name}")
+        frame = frames.get(thread.ident or 0)
+        stack = traceback.extract_stack(frame) if frame is not None else []
+        lines += [f"  {entry.filename}:{entry.lineno} {entry.name}" for entry in stack]
+    return lines
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
+    """Columns as wide as they need to be."""
+    cells = [[str(cell) for cell in row] for row in (headings, *rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]

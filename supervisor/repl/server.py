@@ -1,0 +1,97 @@
+"""The actor that listens for the debug prompt: one conversation at a time, with nobody but our own user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import structlog
+import trio
+from attrs import define, field
+
+from actors.ports import localsocket
+from actors.ports.localsocket import Peer
+from protocols.failures import InvalidInput
+from supervisor.repl import places
+from supervisor.repl.scene import Scene
+from supervisor.repl.session import Session, SessionRule
+from supervisor.repl.wire import Mark, frame
+
+_log = structlog.get_logger(__name__)
+
+_REFUSE_S = 1.0
+
+
+@define
+class ReplServer:
+    """Tries ``paths`` in turn. Where none can be had it says so and ends: a supervisor works without a prompt."""
+
+    scene: Scene
+    paths: Sequence[Path]
+    redact: Callable[[str], str]
+    rule: SessionRule = SessionRule()
+    uid: int = field(factory=os.geteuid)
+    path: Path | None = field(init=False, default=None)
+    """Where it listens now."""
+    _talking_to: Peer | None = field(init=False, default=None)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Until cancelled. The socket is there when it is ready, and gone when it has ended."""
+        with self._listening() as listener:
+            task_status.started()
+            if listener is not None:
+                await trio.serve_listeners(self._receive_caller, [listener])
+
+    @contextmanager
+    def _listening(self) -> Iterator[trio.SocketListener | None]:
+        for path in self.paths:
+            try:
+                opened = localsocket.listening(path)
+                listener = opened.__enter__()
+            except (InvalidInput, OSError) as error:
+                _log.warning("no debug prompt here", path=str(path), why=str(error))
+                continue
+            places.sweep(path.parent)
+            self.path = path
+            _log.info("debug prompt", socket=str(path), python=self.rule.python)
+            try:
+                yield listener
+            finally:
+                self.path = None
+                opened.__exit__(None, None, None)
+            return
+        yield None
+
+    async def _receive_caller(self, stream: trio.SocketStream) -> None:
+        peer = localsocket.peer_of(stream)
+        async with stream:
+            if peer.uid != self.uid:
+                _log.warning("repl refused", pid=peer.pid, uid=peer.uid)
+                await _turn_away(stream, f"refused: this prompt is for uid {self.uid}")
+            elif self._talking_to is not None:
+                await _turn_away(stream, f"busy: process {self._talking_to.pid} has the prompt")
+            else:
+                await self._talk(stream, peer)
+
+    async def _talk(self, stream: trio.SocketStream, peer: Peer) -> None:
+        self._talking_to = peer
+        _log.info("repl opened", pid=peer.pid, uid=peer.uid)
+        try:
+            await Session(stream, peer, self.scene, self.redact, self.rule).run()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        except Exception:  # noqa: BLE001 - a conversation must not end the actor
+            _log.exception("repl failed", pid=peer.pid)
+        finally:
+            self._talking_to = None
+            _log.info("repl closed", pid=peer.pid, uid=peer.uid)
+
+
+async def _turn_away(stream: trio.SocketStream, why: str) -> None:
+    try:
+        with trio.move_on_after(_REFUSE_S):
+            await stream.send_all(frame(why, Mark.CLOSED))
+    except trio.BrokenResourceError:
+        pass
