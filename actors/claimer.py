@@ -57,6 +57,8 @@ class ClaimRule:
     grace_s: float = 600
     """How long a job may overstay its time limit before its beat stops (D17)."""
     budget: BudgetRule = field(factory=BudgetRule)
+    credentials: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """(provider, hash) of all that this supervisor holds: with all of a provider's in trouble nothing of it is claimed."""
 
 
 @define
@@ -90,7 +92,7 @@ class Claimer:
         if not wants:
             return None
         token, asked_at = self.new_token(), trio.current_time()
-        answer = await self._ask(ClaimRequest(token, self.rule.holder, wants, self.rule.budget))
+        answer = await self._ask(ClaimRequest(token, self.rule.holder, wants, self.rule.budget, self.rule.credentials))
         if answer is None:
             return None
         # No await from the answer to here, nor inside _hold: the next beat must know these leases.

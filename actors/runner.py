@@ -139,6 +139,8 @@ class JobRunner:
     async def _handle(self) -> Completion | SupervisorError:
         if self.lifecycle.stopping:
             return HandedBack("claimed in the moment of the drain")
+        if self._fence.passed:
+            return self._judge(None, None)  # whatever held us up since the claim: the job is somebody else's by now
         self.state = "running"
         completion: Completion | None = None
         error: Exception | None = None

@@ -118,7 +118,7 @@ async def bench_provider(
 
 
 async def resume_provider(connection: Connection, provider: str, credential_hash: str | None = None) -> int:
-    """Forget the troubles of a provider, or of one of its credentials. How many that were."""
+    """Forget the troubles of a provider, or of one of its credentials, and wake the claimers. How many that were."""
     rows = await connection.fetch(
         """
         DELETE FROM provider_pauses WHERE provider = $1 AND ($2::text IS NULL OR credential_hash = $2)
@@ -127,6 +127,8 @@ async def resume_provider(connection: Connection, provider: str, credential_hash
         provider,
         credential_hash,
     )
+    if rows:
+        await connection.execute(WAKE)
     return len(rows)
 
 

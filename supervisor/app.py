@@ -6,14 +6,13 @@ signals -> embedded PostgreSQL -> guardian -> watchdog -> the loop -> database -
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 
 import structlog
 import trio
 from attrs import define, field
 
-from actors.housekeeping import Housekeeping
 from actors.jobs import Means, Service, services
 from actors.jobs.base import JobHandler
 from actors.ports.adopted import become_subreaper
@@ -21,19 +20,25 @@ from actors.ports.database import Database, DatabaseSettings, open_database
 from actors.ports.guardian import Guardian
 from actors.ports.lifecycle import Lifecycle
 from actors.ports.pgqueue import PgQueue
+from actors.ports.prctl import make_undumpable
 from protocols.control import CHANNEL as CONTROL_CHANNEL
 from protocols.messages import Phase
 from schema import migrate
 from schema.aftercare import AftercareRules
 from schema.rows import JobType
 from supervisor import exitcodes
+from supervisor.beside import rows_beside
 from supervisor.drain import Drain, Signals
 from supervisor.errand import Errand
+from supervisor.logs import Redactor
 from supervisor.metrics import Metrics
+from supervisor.repl.dumper import Dumper
+from supervisor.repl.places import folders
 from supervisor.restart import Policy
 from supervisor.rules import drain_rule, rules_of, slots_of
 from supervisor.settings import Settings
-from supervisor.settings.ports import database_settings, embedded_settings, harvest_settings
+from supervisor.settings.ports import database_settings, embedded_settings, enrich_settings, harvest_settings
+from supervisor.taskview import TaskClock
 from supervisor.tree import TREE, House, Row, Tree
 from supervisor.version import VERSION
 from supervisor.watchdog import Watchdog
@@ -52,13 +57,14 @@ def run_supervisor(
     DatabaseUnavailable: no database at the start.
     """
     served = services(roles)
+    make_undumpable()  # no child, and no agent, reads our environment through /proc (D50)
     if os.getpid() == 1:
         _log.warning("this is process 1: orphaned children will pile up; start the image through an init (PR-03)")
     with Signals() as signals, _database(settings, embedded) as database, Guardian() as guardian:
         become_subreaper()
         supervisor = Supervisor(settings, served, guardian, signals, errand)
-        with supervisor.watchdog.watching(), signals.kept():
-            return trio.run(supervisor.main, database)
+        with supervisor.watchdog.watching(), supervisor.dumper, signals.kept():
+            return trio.run(supervisor.main, database, instruments=[supervisor.clock])
 
 
 @contextmanager
@@ -84,17 +90,22 @@ class Supervisor:
     errand: Errand | None = None
     lifecycle: Lifecycle = field(init=False, factory=Lifecycle)
     metrics: Metrics = field(init=False, factory=Metrics)
+    clock: TaskClock = field(init=False, factory=TaskClock)
+    redact: Callable[[str], str] = field(init=False)
+    dumper: Dumper = field(init=False)
     watchdog: Watchdog = field(init=False)
     drain: Drain = field(init=False)
     tree: Tree | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
-        self.watchdog = Watchdog(self.survivors)
+        self.redact = Redactor(self.settings.secrets).text
+        self.dumper = Dumper(folders(self.settings.repl, self.settings.embedded), self.redact)
+        self.watchdog = Watchdog(self.survivors, also=self.dumper.look)
         self.drain = Drain(self.lifecycle, drain_rule(self.settings), self.watchdog.end_by)
 
     async def main(self, database: DatabaseSettings) -> int:
         """The whole life inside the loop. A signal before the tree stands ends it at once, with exit code 0 (SD-05)."""
-        token = trio.lowlevel.current_trio_token()
+        token = self.dumper.token = trio.lowlevel.current_trio_token()
         with trio.CancelScope() as starting:
 
             def on_signal(number: int) -> None:
@@ -142,7 +153,7 @@ class Supervisor:
 
     def _offered(self, database: Database) -> tuple[object, ...]:
         """What job types may ask for by class (``Means.get``)."""
-        return database, harvest_settings(self.settings)
+        return database, harvest_settings(self.settings), enrich_settings(self.settings, os.environ)
 
     def _grow(self, database: Database, queue: PgQueue, handlers: Mapping[JobType, JobHandler]) -> Tree:
         house = House(
@@ -154,21 +165,8 @@ class Supervisor:
             self.metrics,
             database.listen([JOBS_CHANNEL], control=CONTROL_CHANNEL),
         )
-        housekeeping = Housekeeping(database.oldest_snapshot_age_s)
-        rows = [
-            Row("watchdog", Policy.PERMANENT, lambda _: self.watchdog),
-            *TREE,
-            Row("housekeeping", Policy.PERMANENT, lambda _: housekeeping),
-        ]
-        if self.errand is not None:
-            errand = self.errand.bind(database, self.drain.begin)
-            rows.append(Row("errand", Policy.TRANSIENT, lambda _: errand))
-        if self.settings.health.port is not None:
-            from supervisor.probes import health_server
-
-            server = health_server(self.settings.health.port, self, house, database, housekeeping)
-            rows.append(Row("health", Policy.PERMANENT, lambda _: server))
-        return Tree(house, self.drain, tuple(rows))
+        watchdog = Row("watchdog", Policy.PERMANENT, lambda _: self.watchdog, "sees who holds the loop")
+        return Tree(house, self.drain, (watchdog, *TREE, *rows_beside(self, house, database)))
 
 
 async def _bring_up_to_date(database: Database) -> None:

@@ -39,6 +39,8 @@ class Condition:
     beat_age_s: float | None
     claim_age_s: float | None
     jobs: int
+    paused: tuple[str, ...] = ()
+    """Job types and providers that nobody claims for: a supervisor with pauses is ready all the same."""
 
     @property
     def not_ready(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,9 @@ def health_server(
     metrics.gauge("loop_holds", "How often a task held the loop for more than 100 ms.", lambda: watchdog.holds)
     metrics.gauge("oldest_snapshot_seconds", "Age of the oldest snapshot.", lambda: housekeeping.snapshot_age_s)
     metrics.gauge("zombies_reaped", "Orphaned processes that were reaped.", lambda: housekeeping.reaped)
+    metrics.gauge("tasks", "Tasks of the loop.", lambda: supervisor.clock.tasks)
+    metrics.gauge("open_files", "File descriptors of the process.", lambda: len(os.listdir("/proc/self/fd")))
+    metrics.gauge("paused", "Job types and providers that nobody claims for.", lambda: len(housekeeping.paused))
     metrics.gauge("phase", "1 running, 2 draining, 3 cancelling, 4 closing.", lambda: supervisor.lifecycle.phase)
     roles = [role.role for role in house.roles]
     metrics.gauges("jobs_running", "Slots in use.", "role", {role: partial(_busy, house, role) for role in roles})
@@ -45,6 +49,7 @@ def health_server(
             beat_age_s=None if metrics.beat_at is None else round(now - metrics.beat_at, 3),
             claim_age_s=None if metrics.claim_at is None else round(now - metrics.claim_at, 3),
             jobs=len(house.jobs.names),
+            paused=housekeeping.paused,
         )
 
     return HealthServer(health_app(condition, metrics.registry), port, supervisor.lifecycle)

@@ -84,7 +84,7 @@ class Keeper:
         """What the actor ended with. A cancellation of ours passes, without what was raised on the way."""
         try:
             async with trio.open_nursery() as nursery:
-                await nursery.start(self.make().run)
+                await nursery.start(self.make().run, name=f"{self.name}:run")
                 self.state = "running"
                 if not self._ready:
                     self._ready = True

@@ -14,11 +14,15 @@ from actors.ports.queue import BudgetRule, ReapRule
 from actors.ports.slots import RoleSlots
 from actors.reaper import ReaperRule
 from actors.runner import RunRule, fence_of
+from protocols.budget import PROVIDERS
+from protocols.credentials import KEY_VARIABLE, TOKEN_VARIABLE, credentials_of
 from schema.rows import JobType
 from supervisor.drain import DrainRule
 from supervisor.restart import RestartRule
 from supervisor.settings import Settings
 
+PUSH_S = 330.0
+"""For the push of an enriched law (300 s) and what is around it."""
 GRACE_S = 600.0
 """How long past its limit a job is still beaten (D17)."""
 _ANSWER_SLACK_S = 2.0
@@ -44,7 +48,7 @@ def rules_of(settings: Settings, services: Iterable[Service]) -> Rules:
     return Rules(
         claim=ClaimRule(
             holder=holder(),
-            timeouts={job_type: job_timeout_s(settings, job_type) for one in services for job_type in one.job_types},
+            timeouts={job_type: held_for_s(settings, job_type) for one in services for job_type in one.job_types},
             poll_s=worker.poll_interval_s,
             max_poll_s=worker.max_poll_interval_s,
             answer_limit_s=statement_s + _ANSWER_SLACK_S,
@@ -56,6 +60,7 @@ def rules_of(settings: Settings, services: Iterable[Service]) -> Rules:
                 includes_convert=enrich.budget_includes_convert,
                 default_provider=enrich.default_provider,
             ),
+            credentials=_credentials(settings),
         ),
         beat=BeatRule(worker.heartbeat_interval_s, min(statement_s, worker.heartbeat_interval_s)),
         reap=ReaperRule(
@@ -80,6 +85,16 @@ def job_timeout_s(settings: Settings, job_type: JobType) -> float:
         JobType.ENRICH: settings.worker.enrich_job_timeout_s,
     }
     return own.get(job_type) or settings.worker.job_timeout_s
+
+
+def held_for_s(settings: Settings, job_type: JobType) -> float:
+    """How long a job may be held: an enrichment ends its own work at its limit, and then has time for the push (D44)."""
+    return job_timeout_s(settings, job_type) + (PUSH_S if job_type is JobType.ENRICH else 0.0)
+
+
+def _credentials(settings: Settings) -> tuple[tuple[str, str], ...]:
+    held = {TOKEN_VARIABLE: settings.agents.claude_tokens or "", KEY_VARIABLE: settings.agents.vlam_api_key or ""}
+    return tuple((name, credential.hash) for name in PROVIDERS for credential in credentials_of(name, held))
 
 
 def slots_of(settings: Settings, services: Iterable[Service]) -> tuple[RoleSlots, ...]:

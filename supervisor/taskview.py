@@ -69,7 +69,7 @@ class TaskClock(trio.abc.Instrument):
 class TaskView:
     """One task. Seconds; None: not known, or there is no deadline.
 
-    ``where`` is the innermost frame of our own code, ``waits_in`` the function that it is waiting in.
+    ``shielded``: a cancellation of its parent does not reach it now. ``where`` is the innermost frame of our own code, ``waits_in`` the function that it is waiting in.
     """
 
     name: str
@@ -160,9 +160,7 @@ def _limits(task: trio.lowlevel.Task) -> tuple[float | None, bool, bool]:
     try:
         deadline = status.effective_deadline()
         cancelled = bool(status.effectively_cancelled)
-        shielded = False
-        while status is not None and not shielded:
-            shielded, status = bool(status._scope.shield), status.parent
+        shielded = _is_shielded(status, getattr(task.parent_nursery, "_cancel_status", None))
         # monotonic, as trio's own clock is; its offset is random, so the clock of the run is asked
         now = task._runner.clock.current_time()
     except AttributeError:
@@ -170,22 +168,45 @@ def _limits(task: trio.lowlevel.Task) -> tuple[float | None, bool, bool]:
     return (None if math.isinf(deadline) else deadline - now), shielded, cancelled
 
 
+def _is_shielded(status: Any, nursery: Any) -> bool:
+    """Whether there is a shield from ``status`` up to the scope of the nursery that the task was started in."""
+    while status is not None:
+        if status._scope.shield:
+            return True
+        if status is nursery:
+            break
+        status = status.parent
+    return False
+
+
 # --- as text -----------------------------------------------------------------------------------------------------------
+
+
+_IN_WORDS: Final = {"__aexit__": "waits for the tasks below", "__anext__": "waits for the next message"}
+_WIDEST_NAME: Final = 64
 
 
 def render(task: TaskView, about: Mapping[str, str] | None = None) -> list[str]:
     """One line a task, indented by depth. ``about`` adds a few words to tasks of these names."""
-    lines = [f"{'TASK':<48} {'AGE':>7} {'IDLE':>7}  WHERE IT WAITS"]
+    rows = []
     for depth, one in task.walk():
         label = "  " * depth + one.name + (f": {about[one.name]}" if about and one.name in about else "")
-        notes = [f"in {one.waits_in}"] if one.waits_in else []
-        if one.deadline_s is not None:
-            notes.append(f"deadline in {duration(one.deadline_s)}")
-        notes += ["shielded"] if one.shielded else []
-        notes += ["cancelled"] if one.cancelled else []
-        head = f"{label:<48} {duration(one.age_s):>7} {duration(one.idle_s):>7}"
-        lines.append(f"{head}  {' · '.join([one.where or '(library)', *notes])}")
+        rows.append((label, one))
+    width = min(_WIDEST_NAME, max(len(label) for label, _ in rows))
+    lines = [f"{'TASK':<{width}} {'AGE':>7} {'IDLE':>7}  WHERE IT WAITS"]
+    lines += [
+        f"{label:<{width}} {duration(one.age_s):>7} {duration(one.idle_s):>7}  {_state(one)}" for label, one in rows
+    ]
     return lines
+
+
+def _state(one: TaskView) -> str:
+    notes = [_IN_WORDS.get(one.waits_in, f"in {one.waits_in}")] if one.waits_in else []
+    if one.deadline_s is not None:
+        notes.append(f"deadline in {duration(one.deadline_s)}")
+    notes += ["shielded"] if one.shielded else []
+    notes += ["cancelled"] if one.cancelled else []
+    return " · ".join([one.where or "(library)", *notes])
 
 
 def duration(seconds: float | None) -> str:

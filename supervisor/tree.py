@@ -95,22 +95,30 @@ class House:
 
 @frozen
 class Row:
+    """``about`` says what the actor does, to people who look at a running supervisor."""
+
     name: str
     policy: Policy
     make: Callable[[House], Actor]
+    about: str = ""
 
 
 # fmt: off
 TREE: tuple[Row, ...] = (  # in the order they start; they end in the order of `Ends`, the rest together
-    Row("heartbeat", Policy.FATAL, lambda h: Heartbeat(h.queue, h.heartbeat.receive, h.rules.beat, h.meter)),
-    Row("reaper", Policy.PERMANENT, lambda h: Reaper(h.queue, h.rules.reap, h.meter)),
-    Row("progress", Policy.PERMANENT, lambda h: ProgressWriter(h.queue, h.board, h.flushes.receive, h.lifecycle)),
-    Row("jobs", Policy.FATAL, lambda h: h.jobs),
+    Row("heartbeat", Policy.FATAL, lambda h: Heartbeat(h.queue, h.heartbeat.receive, h.rules.beat, h.meter),
+        "keeps the leases of running jobs alive"),
+    Row("reaper", Policy.PERMANENT, lambda h: Reaper(h.queue, h.rules.reap, h.meter),
+        "takes jobs from dead supervisors"),
+    Row("progress", Policy.PERMANENT, lambda h: ProgressWriter(h.queue, h.board, h.flushes.receive, h.lifecycle),
+        "writes how far jobs are"),
+    Row("jobs", Policy.FATAL, lambda h: h.jobs, "runs the claimed jobs"),
     Row("listener", Policy.PERMANENT,
-        lambda h: Listener(h.subscription, h.claimer.send, h.cancels.send, lambda: h.jobs.leases, h.queue)),
+        lambda h: Listener(h.subscription, h.claimer.send, h.cancels.send, lambda: h.jobs.leases, h.queue),
+        "hears of new jobs and of cancels"),
     Row("claimer", Policy.PERMANENT,
         lambda h: Claimer(h.queue, h.slots, h.rules.claim, h.claimer.receive, h.heartbeat.send, h.claims.send,
-                          h.lifecycle, h.meter)),
+                          h.lifecycle, h.meter),
+        "takes jobs for free slots"),
 )
 # fmt: on
 
@@ -133,12 +141,17 @@ class Tree:
             for row in self.rows
         }  # fmt: skip
 
+    @property
+    def about(self) -> dict[str, str]:
+        """What each actor does."""
+        return {row.name: row.about for row in self.rows}
+
     async def run(self) -> None:
         """Start all in order, then wait for the drain. An actor that cannot start ends the start with its error."""
         done = {name: keeper.done for name, keeper in self.keepers.items()}
         ends = Ends(done["claimer"], self.house.claims.send.close, done["jobs"], done["progress"])
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._hear_alarms)
+            nursery.start_soon(self._hear_alarms, name="tree:alarms")
             for name, keeper in self.keepers.items():
                 await nursery.start(keeper.run, name=name)
             self.house.lifecycle.advance(Phase.RUNNING)

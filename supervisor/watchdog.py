@@ -47,6 +47,8 @@ class Watchdog(trio.abc.Instrument):
     survivors: Callable[[], Sequence[str]] = lambda: ()
     rule: WatchdogRule = field(factory=WatchdogRule)
     end: Callable[[int], object] = os._exit
+    also: Callable[[], object] = lambda: None
+    """Called by the thread at every sample; must be quick and never raise."""
     holds: int = field(init=False, default=0)
     """How often a task held the loop for too long."""
     lag_s: float = field(init=False, default=0)
@@ -110,6 +112,7 @@ class Watchdog(trio.abc.Instrument):
             time.sleep(self.rule.sample_s)  # noqa: TID251 - a thread beside the loop
             self._look_at_step()
             self._look_at_tick()
+            self.also()
             if self._end_at is not None and time.monotonic() >= self._end_at:
                 self._end_by_force()
                 return

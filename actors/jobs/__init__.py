@@ -31,7 +31,10 @@ ROLES: Mapping[str, tuple[JobType, ...]] = {
 }
 """The roles of the product, with the job types they serve once those are implemented (``queue.md`` 2.3)."""
 
-TABLE: Mapping[JobType, str] = {JobType.HARVEST: "actors.jobs.harvest:open_harvest"}
+TABLE: Mapping[JobType, str] = {
+    JobType.HARVEST: "actors.jobs.harvest:open_harvest",
+    JobType.ENRICH: "actors.jobs.enrich:open_enrich",
+}
 """Which job types are implemented, and where: ``module:factory``."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -39,6 +40,29 @@ class CachedFile:
         """The request headers that make the server answer 304 when nothing changed; empty: it cannot be asked."""
         headers = {"if-none-match": self.etag, "if-modified-since": self.last_modified}
         return {name: value for name, value in headers.items() if value}
+
+
+def private_folder(*candidates: Path) -> Path | None:
+    """The first of ``candidates`` that exists or can be made, and that nobody else could have put files into.
+
+    A folder with a known name below ``/tmp`` may be somebody else's trap. ``None``: no candidate will do.
+    """
+    for folder in candidates:
+        try:
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            own = all(_is_ours(path) for path in (folder, folder.parent))
+        except OSError:
+            continue
+        if own and os.access(folder, os.W_OK | os.X_OK):
+            return folder
+        _log.warning("folder not used for downloads: it is not ours alone", folder=str(folder))
+    return None
+
+
+def _is_ours(folder: Path) -> bool:
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
 @define

@@ -22,6 +22,8 @@ from protocols.failures import InvalidInput
 
 MOST_PATH_BYTES: Final = 107
 """What the kernel has room for in the address of a unix socket."""
+Raw = socket.socket
+"""A connection of synchronous code."""
 _CREDENTIALS: Final = struct.Struct("3i")
 _KNOCK_S: Final = 1.0
 

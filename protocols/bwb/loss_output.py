@@ -1,7 +1,7 @@
 """The output side of the loss measure: a loaded law file as streams of text that are read once, from front to back."""
 
 import re
-from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -32,13 +32,13 @@ class _Stream:
     def __init__(self, parts: Sequence[str]) -> None:
         self.text = "".join(map(bare, parts))
         self.at = 0
-        self._words = _words_before(self.text)
+        self._words = _Words(self.text)
 
     def finds(self, *forms: str, stay: bool = False) -> bool:
         """Whether one of ``forms`` comes next, a few marks aside; and moves behind the first, unless told to ``stay``."""
         places = [(self.text.find(form, self.at, self.at + _NEAR_MARKS + len(form)), -len(form)) for form in forms]
         place, size = min((found for found in places if found[0] >= 0), default=(-1, 0))
-        if place < 0 or self._words[place] - self._words[self.at] > _NEAR:
+        if place < 0 or self._words.before(place) - self._words.before(self.at) > _NEAR:
             return False
         if not stay:
             self.at = place - size
@@ -53,23 +53,20 @@ class _Stream:
         return True
 
 
-def _words_before(text: str) -> Sequence[int]:
-    """For each position how many characters before it are not Markdown."""
-    counts = array("l", range(len(text) + 1))
-    removed = 0
-    last = 0
-    for match in _MARKS.finditer(text):
-        start, end = match.span()
-        if removed:
-            for position in range(last, start):
-                counts[position] -= removed
-        for position in range(start, end):
-            counts[position] = start - removed
-        removed += end - start
-        last = end
-    for position in range(last, len(text) + 1):
-        counts[position] -= removed
-    return counts
+class _Words:
+    """How many characters before a position are words and not Markdown."""
+
+    def __init__(self, text: str) -> None:
+        self._starts, self._ends, self._marks = [0], [0], [0]
+        for match in _MARKS.finditer(text):
+            start, end = match.span()
+            self._starts.append(start)
+            self._ends.append(end)
+            self._marks.append(self._marks[-1] + end - start)
+
+    def before(self, position: int) -> int:
+        last = bisect_right(self._starts, position) - 1
+        return position - self._marks[last] + max(self._ends[last] - position, 0)
 
 
 class Output:

@@ -21,7 +21,8 @@ MAX_ALIASES: Final = 100
 MAX_EXPANDED_NODES: Final = 1_000_000
 """What the document may grow to when every alias is written out (a "billion laughs" file is small until then)."""
 
-_ANCHOR = re.compile(rb"(?:^|[\s\[{,])&[^\s&]", re.MULTILINE)
+_ANCHOR = re.compile(rb"&(?<![^\s\[{,]&)[^\s&]")
+"""An ampersand where an anchor may begin; the pattern begins with it, because such a search is fast."""
 
 
 class UnreadableLaw(InvalidInput):

@@ -106,7 +106,7 @@ def _environment(folder: Path, corpus: Path, base_url: str) -> dict[str, str]:
         "CORPUS_REPO_PATH": str(folder / "checkout"),
         "CORPUS_BRANCH": BRANCH,
         "BWB_REPOSITORY_URL": base_url,
-        "HARVEST_STYLE": "full",
+        "HARVEST_CACHE_DIR": str(folder / "downloads"),
         "LOG_FORMAT": "text",
         **({"FORCE_COLOR": "1"} if sys.stderr.isatty() else {}),
     }

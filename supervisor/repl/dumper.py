@@ -32,11 +32,14 @@ def _starting() -> list[str]:
 
 @define
 class Dumper:
-    """``with`` it around the loop. ``tell`` is what to write; ``folders`` are tried in turn."""
+    """``with`` it around the loop. ``tell`` is what to write, ``tell_from_outside`` the part of it that needs no loop;
+    ``folders`` are tried in turn.
+    """
 
     folders: Sequence[Path]
     redact: Callable[[str], str]
     tell: Callable[[], list[str]] = _starting
+    tell_from_outside: Callable[[], list[str]] = _starting
     token: trio.lowlevel.TrioToken | None = None
     _asked_at: float | None = field(init=False, default=None)
     _before: Any = field(init=False, default=None)
@@ -51,16 +54,17 @@ class Dumper:
     def look(self) -> None:
         """Called by the watchdog's thread, many times a second."""
         if self._asked_at is not None and time.monotonic() > self._asked_at + PATIENCE_S:
-            self.write("the loop did not come to it; this was written from outside and may be torn")
+            self._asked_at = None
+            note = "the loop did not come round to this; it was written from outside"
+            self.write(lambda: [note, "", *self.tell_from_outside()])
 
-    def write(self, note: str = "") -> Path | None:
+    def write(self, tell: Callable[[], list[str]]) -> Path | None:
         """Where it is now; None: no file could be written, and the log has it all."""
-        self._asked_at = None
         try:
-            lines = self.tell()
+            lines = tell()
         except Exception as error:  # noqa: BLE001 - from outside, what is looked at may change underneath
-            lines = [f"no dump: {type(error).__name__}"]
-        text = self.redact("\n".join([*([note, ""] if note else []), *lines])) + "\n"
+            lines = [f"no dump: {type(error).__name__}: {error}"]
+        text = self.redact("\n".join(lines)) + "\n"
         path = self._write_file(text)
         _log.warning("dump", file=None if path is None else str(path), text=text)
         return path
@@ -76,7 +80,8 @@ class Dumper:
 
     def _write_if_asked(self) -> None:
         if self._asked_at is not None:
-            self.write()
+            self._asked_at = None
+            self.write(self.tell)
 
     def _write_file(self, text: str) -> Path | None:
         """0600, in a folder of ours alone, instead of an earlier one of this process."""

@@ -22,7 +22,7 @@ _SHOW: Final = "__repl_show__"
 class _ShowValues(ast.NodeTransformer):
     """``value`` on a line of its own becomes ``__repl_show__(value)``. Only the outermost level is looked at."""
 
-    def visit_Module(self, node: ast.Module) -> ast.Module:  # noqa: N802 - the name is ast's
+    def visit_Module(self, node: ast.Module) -> ast.Module:
         node.body = [self._shown(one) if isinstance(one, ast.Expr) else one for one in node.body]
         return ast.fix_missing_locations(node)
 

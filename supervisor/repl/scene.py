@@ -17,7 +17,7 @@ from supervisor import taskview
 from supervisor.drain import Drain
 from supervisor.metrics import Metrics
 from supervisor.taskview import TaskClock, duration
-from supervisor.tree import Tree
+from supervisor.tree import Inbox, Tree
 from supervisor.version import VERSION
 from supervisor.watchdog import Watchdog
 
@@ -122,7 +122,7 @@ def leases(scene: Scene) -> list[str]:
 
 def channels(scene: Scene) -> list[str]:
     house = scene.tree.house
-    inboxes = {
+    inboxes: dict[str, Inbox[Any]] = {
         "heartbeat": house.heartbeat,
         "claimer": house.claimer,
         "claims -> jobs": house.claims,
@@ -142,9 +142,17 @@ def channels(scene: Scene) -> list[str]:
     return table(("CHANNEL", "BUFFERED", "SIZE", "SENDERS WAIT", "RECEIVERS WAIT", "OPEN SENDERS"), rows)
 
 
+_LIBRARY_TASKS: Final = {
+    "Supervisor.main": "opened everything, now waits for the drain",
+    "BaseTrioEventLoop._main_loop": "the database driver's own loop",
+    "BaseTrioEventLoop._io_task": "one database socket",
+}
+
+
 def tasks(scene: Scene) -> list[str]:
     seen = taskview.view(scene.clock)
-    return ["the loop does not run"] if seen is None else taskview.render(seen, scene.tree.about)
+    about = {**_LIBRARY_TASKS, **scene.tree.about}
+    return ["the loop does not run"] if seen is None else taskview.render(seen, about)
 
 
 def picture(scene: Scene) -> list[str]:
@@ -157,6 +165,11 @@ def everything(scene: Scene) -> list[str]:
     parts: list[Callable[[Scene], list[str]]] = [summary, actors, jobs, leases, channels, tasks]
     lines = [line for part in parts for line in [*part(scene), ""]]
     return [*lines, *threads()]
+
+
+def from_outside(scene: Scene) -> list[str]:
+    """What can be told from another thread while the loop stands still."""
+    return [*(scene.tree.house.jobs.names or ("no job runs here",)), "", *tasks(scene), "", *threads()]
 
 
 def threads() -> list[str]:

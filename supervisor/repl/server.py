@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import structlog
@@ -13,7 +13,7 @@ from attrs import define, field
 
 from actors.ports import localsocket
 from actors.ports.localsocket import Peer
-from protocols.failures import InvalidInput
+from protocols.failures import InvalidInput, leaves
 from supervisor.repl import places
 from supervisor.repl.scene import Scene
 from supervisor.repl.session import Session, SessionRule
@@ -31,7 +31,7 @@ class ReplServer:
     scene: Scene
     paths: Sequence[Path]
     redact: Callable[[str], str]
-    rule: SessionRule = SessionRule()
+    rule: SessionRule = field(factory=SessionRule)
     uid: int = field(factory=os.geteuid)
     path: Path | None = field(init=False, default=None)
     """Where it listens now."""
@@ -46,23 +46,25 @@ class ReplServer:
 
     @contextmanager
     def _listening(self) -> Iterator[trio.SocketListener | None]:
+        with ExitStack() as opened:
+            listener = self._open_first(opened)
+            try:
+                yield listener
+            finally:
+                self.path = None
+
+    def _open_first(self, opened: ExitStack) -> trio.SocketListener | None:
         for path in self.paths:
             try:
-                opened = localsocket.listening(path)
-                listener = opened.__enter__()
+                listener = opened.enter_context(localsocket.listening(path))
             except (InvalidInput, OSError) as error:
                 _log.warning("no debug prompt here", path=str(path), why=str(error))
                 continue
             places.sweep(path.parent)
             self.path = path
             _log.info("debug prompt", socket=str(path), python=self.rule.python)
-            try:
-                yield listener
-            finally:
-                self.path = None
-                opened.__exit__(None, None, None)
-            return
-        yield None
+            return listener
+        return None
 
     async def _receive_caller(self, stream: trio.SocketStream) -> None:
         peer = localsocket.peer_of(stream)
@@ -80,10 +82,9 @@ class ReplServer:
         _log.info("repl opened", pid=peer.pid, uid=peer.uid)
         try:
             await Session(stream, peer, self.scene, self.redact, self.rule).run()
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass
-        except Exception:  # noqa: BLE001 - a conversation must not end the actor
-            _log.exception("repl failed", pid=peer.pid)
+        except Exception as error:  # noqa: BLE001 - a conversation must not end the actor
+            if not all(isinstance(leaf, trio.BrokenResourceError | trio.ClosedResourceError) for leaf in leaves(error)):
+                _log.exception("repl failed", pid=peer.pid)
         finally:
             self._talking_to = None
             _log.info("repl closed", pid=peer.pid, uid=peer.uid)

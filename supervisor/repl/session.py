@@ -62,7 +62,7 @@ class Session:
     peer: Peer
     scene: Scene
     redact: Callable[[str], str]
-    rule: SessionRule = SessionRule()
+    rule: SessionRule = field(factory=SessionRule)
     _output: Output = field(init=False, factory=Output)
     _evaluator: Evaluator | None = field(init=False, default=None)
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from attrs import evolve, field, frozen
 
 from protocols.failures import InvalidInput
+from supervisor.settings.agents import Agents
 from supervisor.settings.areas import (
     Corpus,
     Database,
@@ -40,6 +41,7 @@ AREAS: tuple[type, ...] = (
     Worker,
     Roles,
     Enrich,
+    Agents,
     Sources,
     Corpus,
     Drain,
@@ -77,6 +79,7 @@ class Settings:
     worker: Worker
     roles: Roles
     enrich: Enrich
+    agents: Agents
     sources: Sources
     corpus: Corpus
     drain: Drain
@@ -89,7 +92,8 @@ class Settings:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The secret values themselves, for the redaction of logs. Not for printing."""
-        return secrets_of(self.database, self.corpus)
+        tokens = [token.strip() for token in (self.agents.claude_tokens or "").split(",") if token.strip()]
+        return tuple(sorted({*secrets_of(self.database, self.corpus, self.agents), *tokens}, key=len, reverse=True))
 
 
 def load(environ: Mapping[str, str], *, embedded: bool = False) -> Settings:
@@ -104,6 +108,7 @@ def load(environ: Mapping[str, str], *, embedded: bool = False) -> Settings:
         worker=read(Worker, environ, findings),
         roles=read(Roles, environ, findings),
         enrich=read(Enrich, environ, findings),
+        agents=read(Agents, environ, findings),
         sources=read(Sources, environ, findings),
         corpus=read(Corpus, environ, findings),
         drain=read(Drain, environ, findings),

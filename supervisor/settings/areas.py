@@ -91,6 +91,20 @@ class Embedded:
         shown_default="~/.local/share",
         help="The embedded server keeps its data in the folder regelrecht-supervisor below it.",
     )
+    bindir: Path | None = setting(
+        "SUPERVISOR_PG_BINDIR",
+        path,
+        default=None,
+        shown_default="the installed extra, else the newest PostgreSQL of the system",
+        help="Folder with the programs postgres and initdb for the embedded server.",
+    )
+    user: str | None = setting(
+        "SUPERVISOR_PG_USER",
+        text,
+        default=None,
+        shown_default="postgres if there is one, else nobody",
+        help="System user of the embedded server when the supervisor runs as root, which PostgreSQL refuses for itself.",
+    )
 
 
 @frozen
@@ -284,8 +298,24 @@ class Sources:
     style: str = setting(
         "HARVEST_STYLE",
         choice("full", "article", "leaf"),
-        default="article",
-        help="`full` keeps every visible word, `article` makes an entry of each article, `leaf` of each of its parts.",
+        default="full",
+        help="`full` keeps every visible word. The other two write what the older harvester wrote, with its losses: "
+        "`article` an entry for each article, `leaf` for each of its parts.",
+    )
+    cache_dir: Path | None = setting(
+        "HARVEST_CACHE_DIR",
+        path,
+        default=None,
+        shown_default="regelrecht-supervisor/downloads below XDG_CACHE_HOME; below /tmp where that cannot be written",
+        help="Downloaded files, so that the next harvest only asks whether they changed. At most 512 MiB; several "
+        "supervisors may share it. `off`: keep none.",
+    )
+    cache_home: Path | None = setting(
+        "XDG_CACHE_HOME",
+        path,
+        default=None,
+        shown_default="~/.cache",
+        help="Where the downloads go when HARVEST_CACHE_DIR is unset.",
     )
 
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from protocols.corpus import CorpusSettings, resolve_branch
 from schema.queue.presence import SUPERVISOR_SESSION
 from supervisor.settings.areas import Corpus, Database, Embedded, Sources
 
 if TYPE_CHECKING:
+    from actors.jobs.enrich.settings import EnrichSettings
     from actors.jobs.harvest.job import HarvestSettings
     from actors.ports.database.settings import DatabaseSettings
     from actors.ports.fetchsettings import FetchSettings
     from supervisor.embedded.settings import EmbeddedSettings
     from supervisor.settings import Settings
+
+NO_CACHE: Final = Path("off")
 
 
 def database_settings(area: Database, url: str, *, session: str = SUPERVISOR_SESSION) -> DatabaseSettings:
@@ -41,11 +47,12 @@ def embedded_settings(area: Embedded) -> EmbeddedSettings:
     from supervisor.embedded.settings import EmbeddedSettings, default_base
 
     environ = {} if area.data_home is None else {"XDG_DATA_HOME": str(area.data_home)}
-    return EmbeddedSettings(base=default_base({"HOME": str(Path.home()), **environ}))
+    base = default_base({"HOME": str(Path.home()), **environ})
+    return EmbeddedSettings(base=base, bindir=area.bindir, user=area.user)
 
 
 def fetch_settings(area: Sources) -> FetchSettings:
-    """The four addresses; limits are the product's."""
+    """The four addresses and the cache folder, which is made when it is the default; limits are the product's."""
     from actors.ports.fetchsettings import FetchSettings
     from supervisor.version import VERSION
 
@@ -55,7 +62,22 @@ def fetch_settings(area: Sources) -> FetchSettings:
         cvdr_repository_url=area.cvdr_repository_url,
         cvdr_sru_url=area.cvdr_sru_url,
         user_agent=f"regelrecht-supervisor/{VERSION}",
+        cache_folder=_cache_folder(area),
     )
+
+
+def _cache_folder(area: Sources) -> Path | None:
+    """The folder that is named, else the first that can be ours alone, else none: then nothing is kept."""
+    from actors.ports.fetchcache import private_folder
+
+    if area.cache_dir is not None:
+        return None if area.cache_dir == NO_CACHE else area.cache_dir
+    temporary = Path(tempfile.gettempdir(), f"regelrecht-supervisor-{os.geteuid()}", "downloads")
+    try:
+        home = area.cache_home or Path.home() / ".cache"
+    except RuntimeError:  # a user that the container knows by number only
+        return private_folder(temporary)
+    return private_folder(home / "regelrecht-supervisor" / "downloads", temporary)
 
 
 def corpus_settings(area: Corpus) -> CorpusSettings | None:
@@ -89,4 +111,48 @@ def harvest_settings(settings: Settings) -> HarvestSettings:
         output_base=settings.corpus.output_base,
         style=Style(settings.sources.style),
         rules=HarvestRules(auto_enrich=settings.enrich.auto_enqueue),
+    )
+
+
+def enrich_settings(settings: Settings, environ: Mapping[str, str]) -> EnrichSettings:
+    """All that an enrichment needs to know. ``environ``: what agents' environments are made of, by their allow-lists."""
+    from actors.jobs.enrich.settings import EnrichSettings
+    from protocols.related import RelatedLimits
+    from protocols.stall import StallLimits
+
+    agents = settings.agents
+    return EnrichSettings(
+        fetch=fetch_settings(settings.sources),
+        corpus=corpus_settings(settings.corpus),
+        folder=settings.corpus.regulation_repo_path,
+        work_root=agents.work_path,
+        environ=dict(environ),
+        output_base=settings.corpus.output_base,
+        default_provider=settings.enrich.default_provider,
+        window_limit=agents.max_articles,
+        window_concurrency=agents.window_concurrency,
+        rounds=agents.feedback_rounds,
+        session_reuse=agents.session_reuse,
+        steps=agents.steps,
+        job_timeout_s=settings.worker.enrich_job_timeout_s or settings.worker.job_timeout_s,
+        llm_timeout_s=agents.llm_timeout_s,
+        stall=StallLimits(
+            idle_s=agents.idle_s,
+            retry_s=agents.retry_s,
+            first_output_s=agents.first_output_s,
+            max_steps=agents.max_steps,
+        ),
+        max_rss_bytes=agents.max_rss_mb << 20 if agents.max_rss_mb else None,
+        max_output_bytes=agents.max_output_bytes,
+        related=RelatedLimits(
+            max_depth=settings.enrich.related_harvest_max_depth,
+            max_per_job=agents.related_per_job,
+            max_per_law=agents.related_per_law,
+        ),
+        max_cost_millicents=agents.max_cost_millicents,
+        skills_dir=agents.skills_dir,
+        schema_dir=agents.schema_dir,
+        code_commit=agents.code_commit,
+        user_home=agents.user_home,
+        agent_env=agents.agent_env,
     )

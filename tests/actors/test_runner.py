@@ -217,6 +217,24 @@ async def test_the_final_write_waits_for_the_database(autojump_clock: trio.abc.C
         assert house.memory.job(job.id).result == {"kept": True}
 
 
+async def test_a_job_whose_fence_passed_before_it_began_never_begins(autojump_clock: trio.abc.Clock) -> None:
+    # D6: the process was stopped, or another job held the loop, right after the claim
+    begun: list[Work] = []
+
+    async def body(work: Work) -> None:
+        begun.append(work)
+
+    house = ActorHouse(FunctionHandler(body))
+    job = house.add()
+    claimed = await house.claim()
+    await trio.sleep(RunRule().fence_s)
+    runner = house.runner(claimed)
+    await runner.run()
+    assert begun == []
+    assert runner.outcome == "abandoned"
+    assert house.memory.job(job.id).status is JobStatus.PROCESSING
+
+
 async def test_the_final_write_gives_up_at_the_fence(autojump_clock: trio.abc.Clock) -> None:
     async def body(work: Work) -> Completion:
         house.queue.down = True

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import asyncpg
 import trio
@@ -20,7 +21,7 @@ from attrs import define, field
 from schema.requests import HarvestRequest, request_harvest
 from tests.faults.ground import Ground
 from tests.faults.seats import Disk, Seat
-from tests.faults.workload import Order, laws
+from tests.faults.workload import PATIENT, Order, laws, workload
 from tests.kit import probe
 from tests.kit.bwb_works import lay_out
 from tests.kit.gitrepos import Remote, git
@@ -34,6 +35,10 @@ DRAIN_S = 2.0
 END_S = DRAIN_S + 10
 JOB_LIMIT_S = 12.0
 MAX_OUTAGE = 1.3 * ORPHAN_S
+HARVESTS = 5
+"""In each batch of jobs."""
+LOW_WATER = 12
+BATCHES = 40
 
 AWAY = (
     OSError,
@@ -77,7 +82,10 @@ class Arena:
     inflicted: Counter[str] = field(init=False, factory=Counter)
     skipped: dict[str, str] = field(init=False, factory=dict)
     cancelled: set[UUID] = field(init=False, factory=set)
-    added: int = field(init=False, default=0)
+    wanted: set[UUID] = field(init=False, factory=set)
+    """Probes that were surely added."""
+    asked: set[str] = field(init=False, factory=set)
+    """Laws whose harvest was surely asked for."""
     clock_offset_s: float = field(init=False, default=0)
     """From the clock of the hooks to the one of the ledger."""
 
@@ -97,42 +105,61 @@ class Arena:
     # --- the database, directly ----------------------------------------------------------------------------------------
 
     async def sql(self, query: str, *args: Any) -> list[dict[str, Any]]:
-        """As ``Fleet.sql``, again and again while the server is away."""
+        """Rows, sooner or later."""
+
+        async def fetch(connection: Any) -> list[dict[str, Any]]:
+            return [dict(row) for row in await connection.fetch(query, *args)]
+
+        rows: list[dict[str, Any]] = await self.patiently(fetch)
+        return rows
+
+    async def patiently(self, unit: Callable[[Any], Awaitable[Any]]) -> Any:
+        """On a connection round all lines, again and again while the server is hurt. An insert may so happen twice."""
         while True:
             try:
-                return await self.fleet.sql(query, *args)
+                return await trio.to_thread.run_sync(run_on, self.fleet.database_url, unit)
             except AWAY:
                 await trio.sleep(0.1)
 
-    async def add(self, orders: Iterable[Order]) -> None:
-        wanted = list(orders)
-        self.added += len(wanted)
+    async def add(self, orders: Iterable[Order], priority: int = 50) -> None:
+        """Ids are made here, so that an insert whose answer got lost is no second job when it is repeated."""
+        wanted = {uuid4(): order for order in orders}
         await self.sql(
-            "INSERT INTO jobs (job_type, law_id, payload, max_attempts, created_at) "
-            "SELECT t::job_type, l, p::jsonb, m, now() + n * interval '1 microsecond' FROM "
-            "unnest($1::text[], $2::text[], $3::text[], $4::int[]) WITH ORDINALITY AS o(t, l, p, m, n)",
-            [order.job_type for order in wanted],
-            [order.law_id for order in wanted],
-            [json.dumps(order.payload) for order in wanted],
-            [order.max_attempts for order in wanted],
+            "INSERT INTO jobs (id, job_type, law_id, payload, max_attempts, priority, created_at) "
+            "SELECT i, 'probe', l, p::jsonb, m, $5, now() + n * interval '1 microsecond' FROM "
+            "unnest($1::uuid[], $2::text[], $3::text[], $4::int[]) WITH ORDINALITY AS o(i, l, p, m, n) "
+            "ON CONFLICT (id) DO NOTHING",
+            list(wanted),
+            [order.law_id for order in wanted.values()],
+            [json.dumps(order.payload) for order in wanted.values()],
+            [order.max_attempts for order in wanted.values()],
+            priority,
         )
+        self.wanted.update(wanted)
 
     async def extra(self, payload: Mapping[str, Any]) -> None:
         """One probe more, in front of all others."""
-        await self.add([Order(f"extra {self.added}", payload)])
-        await self.sql(
-            "UPDATE jobs SET priority = 90 WHERE law_id = $1 AND status = 'pending'", f"extra {self.added - 1}"
-        )
+        await self.add([Order(f"extra {len(self.wanted)}", payload)], priority=90)
 
-    async def request_harvests(self) -> None:
+    async def feed(self) -> None:
+        """For ever: as soon as little is left to do, another batch of probes and harvests."""
+        for batch in itertools.count():
+            await self.add(workload(self.random_, batch))
+            await self._request_harvests(self.harvests[batch * HARVESTS : (batch + 1) * HARVESTS])
+            while (await self.sql("SELECT count(*)::int AS n FROM jobs WHERE status = 'pending'"))[0]["n"] > LOW_WATER:  # noqa: ASYNC110
+                await trio.sleep(0.3)
+
+    async def _request_harvests(self, law_ids: Sequence[str]) -> None:
         async def ask(connection: Any) -> None:
-            for law_id in self.harvests:
-                async with connection.transaction():
+            async with connection.transaction():
+                for law_id in law_ids:
                     await request_harvest(connection, HarvestRequest(law_id))
-            await connection.execute("UPDATE jobs SET max_attempts = 100 WHERE job_type = 'harvest'")
+                await connection.execute(
+                    "UPDATE jobs SET max_attempts = $2 WHERE law_id = ANY ($1)", list(law_ids), PATIENT
+                )
 
-        await trio.to_thread.run_sync(run_on, self.fleet.database_url, ask)
-        self.added += len(self.harvests)
+        await self.patiently(ask)
+        self.asked.update(law_ids)
 
     async def let_time_pass(self) -> None:
         """For ever: whoever waits for another try has waited enough. Real pauses are 30 s and more."""
@@ -150,10 +177,10 @@ class Arena:
 
 
 @asynccontextmanager
-async def arena(ground: Ground, fleet: Fleet, *, seats: int, seed: int, harvests: int) -> AsyncIterator[Arena]:
+async def arena(ground: Ground, fleet: Fleet, *, seats: int, seed: int) -> AsyncIterator[Arena]:
     """Everything made, nobody started."""
     remote = _remote(fleet.folder)
-    works = laws(harvests)
+    works = laws(HARVESTS * BATCHES)
     lay_out(fleet.folder / "mirror", works)
     await trio.to_thread.run_sync(run_on, fleet.database_url, _prepare)
     made: list[Seat] = []

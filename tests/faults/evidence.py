@@ -36,6 +36,8 @@ class Row:
     """Of its failure."""
     attempts: int
     payload: Mapping[str, object]
+    tries: int = 3
+    """How many it may use up before it fails."""
     cancel_asked: bool = False
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import time
 from collections import Counter
 from pathlib import Path
@@ -19,14 +18,12 @@ from tests.faults.evidence import Change, Evidence, Landing, Pause, Row
 from tests.faults.ground import Ground
 from tests.faults.injuries import inflict
 from tests.faults.plan import Plan
-from tests.faults.workload import workload
 from tests.kit.gitrepos import git
 from tests.kit.supervisors import Fleet, fleet
 
 SETTLE_LIMIT_S = 120.0
 GRACE_S = 4.0
 """After a pause a supervisor learns within a beat that its jobs are gone, and a deaf child takes 2 s to die."""
-HARVESTS = 6
 
 _CRASHES = ("actor crashed", "job runner crashed", "actor failed while it was cancelled", "held lease without a runner")
 
@@ -39,6 +36,8 @@ class Outcome:
     verdict: Verdict
     inflicted: Counter[str]
     skipped: dict[str, str]
+    points: Counter[str]
+    """Failpoints that were passed and did their work."""
     seconds: float
 
 
@@ -51,22 +50,23 @@ def play(ground: Ground, plan: Plan, folder: Path) -> Outcome:
 
 
 async def _play(ground: Ground, plan: Plan, pods: Fleet, began: float) -> Outcome:
-    async with arena(ground, pods, seats=plan.seats, seed=plan.seed, harvests=HARVESTS) as playing:
+    async with arena(ground, pods, seats=plan.seats, seed=plan.seed) as playing:
         async with trio.open_nursery() as hands:
             for seat in playing.seats:
                 hands.start_soon(seat.keep)
             for seat in playing.seats:
                 await seat.ready()
-            await playing.add(workload(random.Random(plan.seed)))
-            await playing.request_harvests()
             hands.start_soon(playing.let_time_pass)
-            await _inflict_all(playing, plan)
+            async with trio.open_nursery() as feeding:
+                feeding.start_soon(playing.feed)
+                await _inflict_all(playing, plan)
+                feeding.cancel_scope.cancel()
             await playing.settled(SETTLE_LIMIT_S)
             idle = await _idle_in_transaction(playing)
             complaints = await _close(playing)
             hands.cancel_scope.cancel()
         verdict = judge(await _gather(playing, idle, complaints), grace_s=GRACE_S)
-        return Outcome(plan, verdict, playing.inflicted, playing.skipped, time.monotonic() - began)
+        return Outcome(plan, verdict, playing.inflicted, playing.skipped, _points(playing), time.monotonic() - began)
 
 
 async def _inflict_all(playing: Arena, plan: Plan) -> None:
@@ -114,10 +114,12 @@ async def _gather(playing: Arena, idle: int, complaints: list[str]) -> Evidence:
             row_kind(json.loads(row["result"] or "null")),
             row["attempts"],
             json.loads(row["payload"] or "{}"),
+            row["tries"],
             row["id"] in playing.cancelled,
         )
         for row in await playing.sql(
-            "SELECT id, job_type::text, law_id, status::text, result::text, attempts, payload::text FROM jobs"
+            "SELECT id, job_type::text, law_id, status::text, result::text, attempts, payload::text, "
+            "max_attempts - releases AS tries FROM jobs"
         )
     ]
     changes = [
@@ -129,7 +131,7 @@ async def _gather(playing: Arena, idle: int, complaints: list[str]) -> Evidence:
     settled = Counter(row["job_id"] for row in await playing.sql("SELECT job_id FROM probe_effects"))
     laws = {row["law_id"]: row["s"] for row in await playing.sql("SELECT law_id, status::text AS s FROM law_entries")}
     entries = playing.fleet.entries()
-    missing = playing.added - len(rows)
+    gone = (playing.wanted - {row.id for row in rows}) | (playing.asked - {row.law_id for row in rows})
     lives = [life for seat in playing.seats for life in seat.lives]
     return Evidence(
         rows=rows,
@@ -143,7 +145,7 @@ async def _gather(playing: Arena, idle: int, complaints: list[str]) -> Evidence:
         commits=_commits(playing, rows),
         running=processes_in(playing.folder),
         idle_in_transaction=idle,
-        complaints=[*complaints, *([f"{missing} rows are gone"] if missing else []), *_crashes(playing)],
+        complaints=[*complaints, *(f"the row of {name} is gone" for name in gone), *_crashes(playing)],
     )
 
 
@@ -178,6 +180,15 @@ def _commits(playing: Arena, rows: list[Row]) -> dict[str, int]:
     names = git(playing.remote.path, "log", "--format=", "--name-only", "main").splitlines()
     by_number = Counter(name.split("/")[-2].rpartition("_")[2] for name in names if name.endswith("-01.yaml"))
     return {law_id: by_number[str(int(law_id.removeprefix("BWBR")))] for law_id in harvested}
+
+
+def _points(playing: Arena) -> Counter[str]:
+    return Counter(
+        f"{line['unit']} {line['moment']}"
+        for process in playing.fleet.processes
+        for line in process.lines()
+        if line.get("event") == "failpoint"
+    )
 
 
 def _crashes(playing: Arena) -> list[str]:

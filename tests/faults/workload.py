@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from tests.kit.bwb_works import Work, invented_work
 
@@ -16,15 +16,14 @@ PATIENT = 100
 
 @frozen
 class Order:
-    """A job to be. ``payload["fail"]`` is how it must end, else it must be completed."""
+    """A probe to be. ``payload["fail"]`` is how it must end, else it must be completed."""
 
     law_id: str
     payload: Mapping[str, Any] = field(factory=dict)
-    job_type: str = "probe"
     max_attempts: int = PATIENT
 
 
-def workload(random_: random.Random) -> list[Order]:
+def workload(random_: random.Random, batch: int = 0) -> list[Order]:
     """Probes of all sorts, in an order that ``random_`` decides."""
 
     def about(seconds: float) -> float:
@@ -43,7 +42,7 @@ def workload(random_: random.Random) -> list[Order]:
     orders += [Order("", {"seconds": about(0.2), "fail": kind}) for kind in ("permanent", "permanent")]
     orders += [Order("", {"fail": "crash"}, max_attempts=1)]
     random_.shuffle(orders)
-    return [Order(f"probe {n}", one.payload, one.job_type, one.max_attempts) for n, one in enumerate(orders)]
+    return [evolve(one, law_id=f"probe {batch}.{n}") for n, one in enumerate(orders)]
 
 
 def laws(count: int, *, first: int = 1) -> Sequence[Work]:

@@ -10,7 +10,9 @@ from typing import Any
 
 import attrs
 import pytest
+from structlog.testing import capture_logs
 
+from actors.jobs.harvest import produce
 from actors.jobs.harvest.job import Harvest, HarvestSettings
 from actors.ports.corpus import open_corpus
 from actors.ports.database import Database
@@ -19,12 +21,14 @@ from actors.ports.fetchsettings import FetchSettings
 from actors.ports.foldercorpus import FolderCorpus
 from actors.ports.lawsource import LawRepository
 from actors.ports.queue import UnitOfWork
+from protocols.bwb.loss import LossReport, loss_report
 from protocols.bwb.toestand import Style
 from protocols.corpus import CorpusPort, CorpusSettings
 from protocols.failures import JsonObject, LeaseLost, SupervisorError, leaves
 from protocols.lawyaml import load_law
 from schema.harvest import HarvestRules
 from schema.rows import Job, JobStatus, JobType, LawStatus, Lease
+from supervisor.metrics import Metrics
 from tests.kit import bwb_works
 from tests.kit.bwb_server import FakeRepository, Reply, fake_repository
 from tests.kit.bwb_works import Toestand, Work, invented_work
@@ -85,6 +89,7 @@ class Bench:
     rules: HarvestRules = attrs.field(factory=HarvestRules)
     style: Style = Style.FULL
     git: bool = True
+    meter: Metrics = attrs.field(factory=Metrics)
 
     @asynccontextmanager
     async def handler(self) -> AsyncIterator[Harvest]:
@@ -103,10 +108,13 @@ class Bench:
             repository = LawRepository(fetcher)
             port: CorpusPort
             if corpus is None:
-                yield Harvest(settings, repository, FolderCorpus(settings.folder))
+                yield Harvest(settings, repository, FolderCorpus(settings.folder), self.meter)
             else:
                 async with open_corpus(corpus) as port:
-                    yield Harvest(settings, repository, port)
+                    yield Harvest(settings, repository, port, self.meter)
+
+    def laws_with_lost_text(self) -> float | None:
+        return self.meter.registry.get_sample_value("regelrecht_supervisor_laws_with_lost_text_total")
 
     async def harvest(self, law_id: str = LAW, payload: JsonObject | None = None, **more: Any) -> Job:
         """Queue, claim, run and end one harvest as the runner does; the row afterwards."""
@@ -169,6 +177,36 @@ async def test_a_harvest_leaves_job_law_commit_and_status_file(bench: Bench) -> 
     assert bench.remote.subjects() == ["harvest: Wet op de lantaarns (wet_op_de_lantaarns)"]
 
 
+async def test_a_law_that_lost_text_is_logged_with_its_places_counted_and_told_in_the_result(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:  # D32
+    def lossy(xml: bytes, loaded: dict[str, Any]) -> LossReport:
+        del loaded["articles"][1]
+        return loss_report(xml, loaded)
+
+    monkeypatch.setattr(produce, "loss_report", lossy)
+    bench.site.serve_works([lanterns()])
+    bench.git = False
+    with capture_logs() as logs:
+        job = await bench.harvest()
+    assert job.status is JobStatus.COMPLETED
+    assert job.result["loss"]["lost"] > 0
+    assert bench.laws_with_lost_text() == 1
+    [warning] = [entry for entry in logs if entry["event"] == "text lost in conversion"]
+    assert (warning["law_id"], warning["log_level"]) == (LAW, "warning")
+    assert any(place.startswith("artikel 2/") for place in warning["lost_places"])
+
+
+async def test_what_an_older_style_leaves_out_by_design_raises_no_alarm(bench: Bench) -> None:
+    bench.style, bench.git = Style.ARTICLE, False
+    bench.site.serve_works([toestand_with_items("CO<inf>2</inf>")])
+    with capture_logs() as logs:
+        job = await bench.harvest()
+    assert job.result["loss"]["lost"] > 0
+    assert bench.laws_with_lost_text() == 0
+    assert not [entry for entry in logs if entry["event"] == "text lost in conversion"]
+
+
 @pytest.mark.claim("S0-070")
 async def test_laws_that_the_text_cites_are_queued_one_step_deeper_at_priority_30(bench: Bench) -> None:
     bench.site.serve_works([lanterns(cites=[OTHER, CITED, LAW])])
@@ -221,12 +259,12 @@ async def test_another_converter_follows_references_but_enriches_nothing(bench: 
     assert await pending(bench, JobType.ENRICH) == []
 
 
-def toestand_with_items() -> Work:
+def toestand_with_items(more: str = "") -> Work:
     """Two items below an article: style leaf makes entries of them, style full does not."""
     body = (
         "<artikel label='Artikel 1'><kop><label>Artikel</label><nr>1</nr></kop><lid><lidnr>1</lidnr><al>Een lantaarn"
         f" brandt, zie <extref doc='jci1.3:c:{CITED}&amp;artikel=1'>daar</extref>.</al></lid><lid><lidnr>2</lidnr>"
-        "<al>Een kaars ook.</al></lid></artikel>"
+        f"<al>Een kaars ook. {more}</al></lid></artikel>"
     )
     text = (
         f'<toestand bwb-id="{LAW}" inwerkingtreding="2024-03-01"><wetgeving soort="wet"><wet-besluit><wettekst>{body}'

@@ -33,8 +33,9 @@ class Done:
 
 
 def clean_environ(**settings: str) -> dict[str, str]:
-    """Ours without any setting of the product, plus ``settings``."""
-    return {**{name: value for name, value in os.environ.items() if name not in _SETTINGS}, **settings}
+    """Ours without any setting of the product, plus ``settings``; nothing is kept in the caches of this machine."""
+    ours = {name: value for name, value in os.environ.items() if name not in _SETTINGS}
+    return {**ours, "HARVEST_CACHE_DIR": "off", **settings}
 
 
 def run(*args: object, **settings: str) -> Done:

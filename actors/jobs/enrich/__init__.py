@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
+import structlog
 import trio
 from attrs import evolve
 
@@ -30,6 +31,11 @@ from actors.ports.skillfiles import read_skills, skills_folder
 from protocols.budget import PROVIDERS
 from protocols.bwb.search import BwbHit
 from protocols.corpus import DEFAULT_BRANCH, CorpusSettings
+from protocols.dialects import DIALECTS
+from protocols.shares import inert_rules
+from protocols.stall import SHORT_IDLE_S
+
+_log = structlog.get_logger(__name__)
 
 HISTORY_DEPTH = 100
 """Commits of an enrich branch that are looked through for our own (D53)."""
@@ -42,6 +48,7 @@ async def open_enrich(means: Means) -> AsyncIterator[JobHandler]:
     InvalidInput when a setting of a provider cannot be used.
     """
     settings = means.get(EnrichSettings)
+    _warn(settings)
     folder = skills_folder(settings.skills_dir)
     root = WorkRoot(settings.work_root, settings.least_free_bytes)
     async with AsyncExitStack() as stack:
@@ -66,6 +73,19 @@ async def open_enrich(means: Means) -> AsyncIterator[JobHandler]:
             search_name=search_name,
         )
         nursery.cancel_scope.cancel(reason="no more enrichments")
+
+
+def _warn(settings: EnrichSettings) -> None:
+    """What is set and can have no effect, or hardly the one that is meant (D44, D45, ``enrich.md`` 2.5)."""
+    stall = settings.stall
+    hints = [*inert_rules(settings.shares, idle_s=stall.idle_s, retry_s=stall.retry_s)]
+    if 0 < stall.idle_s < SHORT_IDLE_S:
+        hints.append(f"ENRICH_AGENT_IDLE_SECS={stall.idle_s:g}: a model may well think for longer before it writes")
+    named = {name for dialect in DIALECTS.values() for name in dialect.model_settings if settings.environ.get(name)}
+    if named == {"LLM_MODEL"}:
+        hints.append("LLM_MODEL alone is wrong for one of the providers: set CLAUDE_MODEL and OPENCODE_MODEL")
+    for hint in hints:
+        _log.warning("settings", hint=hint)
 
 
 async def _flows(stack: AsyncExitStack, settings: EnrichSettings, guardian: Guardian | None) -> dict[str, CorpusFlow]:

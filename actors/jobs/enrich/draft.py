@@ -7,11 +7,11 @@ from pathlib import Path
 
 import structlog
 import trio
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from actors.ports.agentfolders import AgentFileRefused, read_agent_file
 from actors.ports.foldercorpus import FolderCorpus
-from protocols.compose import LawSource, compose
+from protocols.compose import Composition, LawSource, compose
 from protocols.corpus import FileChange, Publication
 from protocols.lawyaml import UnreadableLaw
 
@@ -71,8 +71,13 @@ class Draft:
         """Compose what the agent left in the checkout; a proposal that cannot be read stays there as it is."""
         await self.take_from(self.checkout, assigned, keep_unreadable=True)
 
-    async def take_from(self, checkout: Path, assigned: Collection[int], *, keep_unreadable: bool = False) -> bool:
-        """Compose the proposal in ``checkout`` (a slice's, say). False: it could not be read, and nothing was taken."""
+    async def take_from(
+        self, checkout: Path, assigned: Collection[int], *, base: bytes | None = None, keep_unreadable: bool = False
+    ) -> bool:
+        """Compose the proposal in ``checkout`` (a slice's, say). False: it could not be read, and nothing was taken.
+
+        ``base``: what that agent began with, when the law has moved on since by the work of another slice.
+        """
         try:
             proposal = await trio.to_thread.run_sync(_read, checkout, self.path)
         except AgentFileRefused as refusal:
@@ -83,7 +88,7 @@ class Draft:
             await self._write(self.law)
             return False
         try:
-            composed = await trio.to_thread.run_sync(compose, self.law, proposal, assigned)
+            composed = await trio.to_thread.run_sync(_composed, base or self.law, self.law, proposal, assigned)
         except UnreadableLaw as fault:
             _log.warning("agent left a law file that cannot be read", why=fault.message)
             if keep_unreadable:
@@ -118,6 +123,14 @@ async def lay_out(checkout: Path, files: dict[str, bytes]) -> None:
 
 async def _nothing() -> None:
     return None
+
+
+def _composed(base: bytes, law: bytes, proposal: bytes, assigned: Collection[int]) -> Composition:
+    """Edits are counted against what the agent began with, models go into the law as it is by now."""
+    composed = compose(base, proposal, assigned)
+    if base == law:
+        return composed
+    return evolve(composed, content=compose(law, composed.content, assigned).content)
 
 
 def _read(checkout: Path, path: str) -> bytes | None:

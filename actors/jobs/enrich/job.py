@@ -18,7 +18,7 @@ from actors.jobs.enrich.flows import CorpusFlow, Flow, Loaded, Product, TaskFlow
 from actors.jobs.enrich.lane import Lane
 from actors.jobs.enrich.product import SearchName, product_of
 from actors.jobs.enrich.rounds import closing_pass, window_gates
-from actors.jobs.enrich.settings import RECONCILE, WINDOW, EnrichSettings
+from actors.jobs.enrich.settings import EnrichSettings
 from actors.jobs.enrich.translate import base_of, translate
 from actors.jobs.enrich.watch import ProgressWatch
 from actors.ports.agentfolders import AttemptFolder, WorkRoot
@@ -28,6 +28,7 @@ from protocols.agentview import AgentView
 from protocols.compose import LawSource
 from protocols.credentials import Credential
 from protocols.enrichpayload import EnrichPayload, provider_of, read_enrich_payload
+from protocols.enrichsteps import RECONCILE, WINDOW
 from protocols.failures import ContentFailure, JobTimedOut, ProviderTrouble, SupervisorError
 from protocols.lawschema import LawSchemas
 from protocols.lawtree import read_tree

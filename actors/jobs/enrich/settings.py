@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from actors.ports.fetchsettings import FetchSettings
 from protocols.corpus import CorpusSettings
+from protocols.enrichsteps import RECONCILE, WINDOW
 from protocols.gates.feedback import Rounds
 from protocols.related import RelatedLimits
 from protocols.sessions import SessionReuse
@@ -17,8 +18,6 @@ from protocols.shares import Shares, shares_of
 from protocols.stall import StallLimits
 from protocols.windows import DEFAULT_LIMIT
 
-WINDOW: Final = "window"
-RECONCILE: Final = "reconcile"
 PUSH_LIMIT_S: Final = 300.0
 """The push has this much of its own, after the job's own limit (D44)."""
 

@@ -106,9 +106,9 @@ async def _take_all(desk: Desk, folders: Sequence[SliceFolder], assignments: Seq
     if len(folders) == 1:
         await desk.draft.take(assignments[0])
         return [] if desk.draft.readable else [0]
-    unread = []
+    unread, base = [], desk.draft.law
     for number, (folder, positions) in enumerate(zip(folders, assignments, strict=True)):
-        if not await desk.draft.take_from(folder.checkout, positions):
+        if not await desk.draft.take_from(folder.checkout, positions, base=base):
             unread.append(number)
     left = [await read_left(folder, desk.envelope_path) for folder in folders]
     merged = envelope.merge_envelopes(await desk.read(desk.envelope_path), left)

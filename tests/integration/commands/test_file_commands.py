@@ -18,7 +18,9 @@ from tests.kit import cli, shared
 from tests.kit.bwb_server import Reply, fake_repository
 from tests.kit.bwb_works import sru_page
 
-SAMPLES = Path(__file__).parents[3] / "supervisor" / "demo" / "samples"
+ROOT = Path(__file__).parents[3]
+SAMPLES = ROOT / "supervisor" / "demo" / "samples"
+REGULATION = ROOT / "tests/fixtures/cvdr/CVDR990001_2.xml"
 LAW = "BWBR0990001"
 TEXT = SAMPLES / f"bwb/{LAW}/2024-01-01_0/xml/{LAW}_2024-01-01_0.xml"
 WTI = SAMPLES / f"bwb/{LAW}/{LAW}.WTI"
@@ -87,6 +89,50 @@ def test_convert_refuses_what_is_no_law_with_one_clear_line(tmp_path: Path, cont
 )
 def test_convert_tells_what_is_wrong_with_the_command_line(args: list[str]) -> None:
     assert cli.run("convert", *args).code == exitcodes.USAGE
+
+
+def test_a_loss_report_tells_per_text_what_is_in_the_yaml_and_names_what_is_lost() -> None:
+    done = cli.run("convert", "--loss-report", TEXT)
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[0].startswith(f"{LAW}  Wet op de fietstoeslag, from 2024-01-01")
+    assert [line.split()[0] for line in lines[1:]] == ["visible", "left", "LOST"]
+    assert lines[3].split() == ["LOST", "0"]
+    older = cli.run("convert", "--loss-report", "--style", "article", ROOT / "tests/fixtures/bwb/lantaarnwet.xml")
+    assert older.code == 0  # losing is what the older styles do
+    lost = older.out.partition("LOST")[2].splitlines()
+    assert int(lost[0]) > 0
+    assert any(line.strip().startswith("artikel ") for line in lost[1:])
+
+
+def test_loss_reports_of_several_texts_are_a_list_in_json_and_a_refused_text_does_not_end_it(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.xml"
+    broken.write_bytes(TEXT.read_bytes()[:900])
+    done = cli.run("convert", "--loss-report", "--json", broken, TEXT, REGULATION)
+    assert done.code == exitcodes.ESCALATED
+    refused, national, local = done.json
+    assert refused["refused"]["reason"] == "syntax"
+    assert (national["law_id"], local["law_id"]) == (LAW, "CVDR990001_2")
+    for found in (national, local):
+        assert (found["lost"], found["lost_places"]) == (0, [])
+        assert found["characters_in"] > 100
+        assert all(count > 0 for count in found["left_out"].values())
+    assert "meta" in local["left_out"]
+
+
+def test_convert_reads_local_regulations_too() -> None:
+    done = cli.run("convert", REGULATION)
+    assert done.code == 0, done.err
+    law = yaml.safe_load(done.out)
+    assert (law["cvdr_id"], law["regulatory_layer"]) == ("CVDR990001_2", "GEMEENTELIJKE_VERORDENING")
+    assert cli.run("convert", REGULATION, "--wti", WTI).code == exitcodes.USAGE
+
+
+@pytest.mark.parametrize("args", [[TEXT, TEXT], [TEXT, "--json"], ["--loss-report", TEXT, "-o", "x.yaml"]])
+def test_what_belongs_to_loss_reports_alone_is_refused_elsewhere_and_the_other_way_round(args: list[str]) -> None:
+    done = cli.run("convert", *args)
+    assert done.code == exitcodes.USAGE
+    assert "--loss-report" in done.err
 
 
 def test_convert_of_a_real_law_equals_the_reference_byte_for_byte(tmp_path: Path) -> None:

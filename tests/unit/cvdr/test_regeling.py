@@ -4,15 +4,12 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from lxml import etree
 
-from protocols.bwb.errors import ConversionError, MalformedLaw
-from protocols.bwb.loss import loss_report
+from protocols.bwb.errors import ConversionError, MalformedLaw, RefusedLaw
 from protocols.bwb.toestand import Conversion, Style
-from protocols.bwb.xml import drop_namespaces, parse_xml
 from protocols.cvdr.metadata import CvdrMetadata
-from protocols.cvdr.regeling import convert
-from protocols.cvdr.vocabulary import link_target, to_toestand
+from protocols.cvdr.regeling import convert, convert_alone, regeling_loss
+from protocols.cvdr.vocabulary import link_target
 from protocols.law import Layer
 from protocols.law_ids import parse_cvdr_id
 from protocols.lawyaml import dump_law, law_file, load_law
@@ -54,10 +51,7 @@ def test_no_word_of_the_text_is_lost_in_style_full() -> None:
 
 
 def assert_nothing_lost(xml: bytes, written: str) -> None:
-    root = parse_xml(xml, what="text")
-    drop_namespaces(root)
-    to_toestand(root)
-    report = loss_report(etree.tostring(root), load_law(written))
+    report = regeling_loss(xml, load_law(written))
     assert report.lost == ()
     assert report.characters_in > 0
 
@@ -170,6 +164,36 @@ def test_a_deeply_nested_regulation_is_converted_or_refused_but_never_crashes() 
     body = "<lijst><li nr='a'>" * 100 + "<al>x</al>" + "</li></lijst>" * 100
     law = converted(small(body=f"<artikel><kop><nr>1</nr></kop>{body}</artikel>")).law
     assert "x" in law.articles[0].text
+
+
+def test_headings_with_all_their_words_in_the_label_are_found_however_many_there_are() -> None:
+    body = "".join(
+        f"<hoofdstuk><kop><label>{n}. Van de hekken en poorten</label></kop><structuurtekst><al>Hek {n}.</al>"
+        "</structuurtekst></hoofdstuk>"
+        for n in range(1, 9)
+    )
+    xml = small(body=body)
+    written = dump_law(converted(xml).law)
+    assert_nothing_lost(xml, written)
+    without = load_law(written)
+    without["structure"][5]["title"] = ""
+    assert [piece.text for piece in regeling_loss(xml, without).lost] == ["6. Van de hekken en poorten"]
+
+
+def test_metadata_of_a_regulation_are_left_out_on_purpose_and_counted() -> None:
+    xml = small("<d:title>Een naam</d:title>", "<artikel><kop><nr>1</nr></kop><al>Tekst.</al></artikel>")
+    report = regeling_loss(xml, load_law(dump_law(converted(xml).law)))
+    assert report.left_out == {"meta": len("Eennaam")}
+
+
+def test_a_regulation_alone_says_which_it_is_and_from_when() -> None:
+    assert convert_alone(OWN).law == converted().law
+    with pytest.raises(MalformedLaw, match="no CVDR id"):
+        convert_alone(small())
+    identified = small("<d:identifier>CVDR990002_1</d:identifier>")
+    with pytest.raises(RefusedLaw, match="--date"):
+        convert_alone(identified)
+    assert convert_alone(identified, day=FALLBACK).law.valid_from == FALLBACK
 
 
 @pytest.mark.parametrize("name", ["CVDR100394_2", "CVDR112779_1"])

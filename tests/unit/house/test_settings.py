@@ -195,6 +195,45 @@ def test_the_corpus_branch_comes_from_the_pod_then_the_setting_then_the_deployme
     assert ports.corpus_settings(settings.load({"DATABASE_URL": URL}).corpus) is None
 
 
+def test_every_word_is_kept_unless_an_older_style_is_asked_for() -> None:
+    assert settings.load({"DATABASE_URL": URL}).sources.style == "full"
+    assert settings.load({"DATABASE_URL": URL, "HARVEST_STYLE": "leaf"}).sources.style == "leaf"
+
+
+def test_downloads_are_kept_below_the_cache_home_unless_another_folder_or_none_is_named(tmp_path: Path) -> None:
+    def folder(**environ: str) -> Path | None:
+        sources = settings.load({"DATABASE_URL": URL, "XDG_CACHE_HOME": str(tmp_path), **environ}).sources
+        return ports.fetch_settings(sources).cache_folder
+
+    assert folder() == tmp_path / "regelrecht-supervisor" / "downloads"
+    assert (tmp_path / "regelrecht-supervisor" / "downloads").is_dir()
+    assert folder(HARVEST_CACHE_DIR="/var/cache/laws") == Path("/var/cache/laws")
+    assert folder(HARVEST_CACHE_DIR="off") is None
+
+
+def test_a_cache_home_that_cannot_be_used_gives_way_to_a_private_folder_of_the_temporary_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    taken = tmp_path / "home"
+    taken.write_text("a file where a folder should be")
+    sources = settings.load({"DATABASE_URL": URL, "XDG_CACHE_HOME": str(taken)}).sources
+    found = ports.fetch_settings(sources).cache_folder
+    assert found is not None
+    assert found.is_relative_to(tmp_path)
+    assert found.stat().st_mode & 0o777 == 0o700
+    found.parent.chmod(0o777)  # somebody else may have put files into it
+    assert ports.fetch_settings(sources).cache_folder is None
+
+
+def test_programs_and_user_of_the_embedded_server_can_be_named() -> None:
+    named = {"SUPERVISOR_PG_BINDIR": "/opt/pg/bin", "SUPERVISOR_PG_USER": "law"}
+    embedded = ports.embedded_settings(settings.load(named, embedded=True).embedded)
+    assert (embedded.bindir, embedded.user) == (Path("/opt/pg/bin"), "law")
+    plain = ports.embedded_settings(settings.load({}, embedded=True).embedded)
+    assert (plain.bindir, plain.user) == (None, None)
+
+
 def test_a_worker_of_the_existing_platform_gets_at_least_half_an_hour() -> None:
     read = settings.load({"DATABASE_URL": URL})
     assert read.worker.foreign_orphan_s == 1800

@@ -1,0 +1,84 @@
+"""The actors that stand beside those of ``supervisor.tree``: they look after the process, or show what happens in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from actors.housekeeping import Housekeeping
+from actors.janitor import Janitor
+from actors.ports.database import Database
+from protocols.budget import hourly_cap
+from schema import pauses, retention
+from schema.queue.budget import count_runs
+from schema.retention import Batch
+from supervisor import logs
+from supervisor.repl import places
+from supervisor.repl.scene import Scene, everything, from_outside
+from supervisor.repl.server import ReplServer
+from supervisor.repl.session import SessionRule
+from supervisor.restart import Policy
+from supervisor.tree import House, Row, Tree
+
+if TYPE_CHECKING:
+    from supervisor.app import Supervisor
+
+
+def rows_beside(supervisor: Supervisor, house: House, database: Database) -> Iterator[Row]:
+    """In the order they start, after those of the tree. Those that the settings leave out are not there."""
+    housekeeping = Housekeeping(database.oldest_snapshot_age_s, partial(database.run, pauses.paused_names))
+    yield Row("housekeeping", Policy.PERMANENT, lambda _: housekeeping, "reaps zombies, reads what is paused")
+    days = supervisor.settings.retention.jobs_days
+    if days:
+        janitor = Janitor(partial(_prune, database, days))
+        yield Row("janitor", Policy.PERMANENT, lambda _: janitor, f"deletes jobs that ended more than {days} days ago")
+    if supervisor.errand is not None:
+        errand = supervisor.errand.bind(database, supervisor.drain.begin)
+        yield Row("errand", Policy.TRANSIENT, lambda _: errand, "the one thing this supervisor was started for")
+    if supervisor.settings.health.port is not None:
+        from supervisor.probes import health_server
+
+        server = health_server(supervisor.settings.health.port, supervisor, house, database, housekeeping)
+        yield Row("health", Policy.PERMANENT, lambda _: server, "answers probes, serves metrics")
+    if supervisor.settings.repl.enabled:
+        show = partial(_prompt, supervisor, database, housekeeping)
+        yield Row("repl", Policy.TRANSIENT, lambda _: show(), "the debug prompt")
+
+
+async def _prune(database: Database, days: int, after: UUID | None) -> Batch:
+    return await database.transact(retention.prune_jobs, days=days, after=after)
+
+
+def _prompt(supervisor: Supervisor, database: Database, housekeeping: Housekeeping) -> ReplServer:
+    """Made when it starts: by then the tree stands. SIGUSR1 tells the same from here on."""
+    assert supervisor.tree is not None
+    scene = scene_of(supervisor, supervisor.tree, database, housekeeping)
+    settings = supervisor.settings
+    supervisor.dumper.tell = lambda: everything(scene)
+    supervisor.dumper.tell_from_outside = lambda: from_outside(scene)
+    paths = places.candidates(settings.repl, settings.embedded)
+    return ReplServer(scene, paths, supervisor.redact, SessionRule(python=settings.repl.python))
+
+
+def scene_of(supervisor: Supervisor, tree: Tree, database: Database, housekeeping: Housekeeping) -> Scene:
+    """What the prompt sees of this supervisor."""
+
+    async def runs_of_this_hour() -> tuple[int, int, int]:
+        budget = tree.house.rules.claim.budget
+        used, hour, _ = await database.run(count_runs, includes_convert=budget.includes_convert)
+        return used, hourly_cap(budget.hourly_limit, budget.night_multiplier, hour), hour
+
+    return Scene(
+        tree,
+        supervisor.drain,
+        supervisor.clock,
+        supervisor.watchdog,
+        supervisor.metrics,
+        runs_of_this_hour,
+        logs.set_level,
+        supervisor.settings.logging.level,
+        figures=lambda: database.statistics,
+        paused=lambda: housekeeping.paused,
+    )
