@@ -1,15 +1,17 @@
 # One word per task. `make` alone prints this list.
-# PYTHON picks the interpreter that .venv is made with; WORKERS how many tests run at once.
+# PYTHON picks the interpreter that .venv is made with; WORKERS how many tests run at once; FUZZED what `make fuzz` runs.
 
 PYTHON  ?= python3
 UV      ?= uv
 WORKERS ?= 2
 
+FUZZED  ?= tests/unit/bwb tests/unit/bwb_meta tests/unit/cvdr tests/unit/lawyaml tests/unit/dialects
+
 BIN     := .venv/bin
 PYTEST  := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test test-unit test-integration check bench claims docs faults soak lock clean
+.PHONY: help install install-dev demo test test-unit test-integration fuzz check bench claims docs faults soak lock clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' Makefile
@@ -73,6 +75,9 @@ faults: install-dev  ## only the tests that kill, cut and freeze things
 
 soak: install-dev  ## the tests that run for minutes
 	$(PYTEST) -m soak tests
+
+fuzz: install-dev  ## the random walks of the unit tests with 10,000 examples each: for the night
+	HYPOTHESIS_PROFILE=nightly $(PYTEST) -n $(WORKERS) -o faulthandler_timeout=0 --timeout=0 $(FUZZED)
 
 lock:  ## resolve both lock files again (needs uv: pip install uv)
 	$(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --python-version 3.11 \

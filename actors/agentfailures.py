@@ -13,7 +13,15 @@ from actors.agent import CallOutcome
 from actors.ports.agentprocess import Stopped
 from protocols.agentevents import Cause
 from protocols.dialects.base import Dialect, VerdictKind
-from protocols.failures import AgentFailed, AgentStalled, AgentTimedOut, JsonObject, ProviderTrouble, SupervisorError
+from protocols.failures import (
+    AgentFailed,
+    AgentStalled,
+    AgentTimedOut,
+    JsonObject,
+    ProviderTrouble,
+    RequestRefused,
+    SupervisorError,
+)
 from protocols.redaction import redact
 from protocols.scrub import scrub_text
 
@@ -61,6 +69,8 @@ def failure_of(
             return ProviderTrouble(text, **{**details, "reason": Cause.QUOTA.value, "retry_after_s": wait_s})
         case None | Stopped.AFTER_RESULT if outcome.verdict.cause in OF_THE_PROVIDER:
             return ProviderTrouble(text, **{**details, "reason": details["cause"]})
+        case None | Stopped.AFTER_RESULT if outcome.verdict.cause is Cause.BAD_REQUEST:
+            return RequestRefused(text, **details)
         case _:
             return AgentFailed(text, **details)
 

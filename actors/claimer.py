@@ -15,12 +15,14 @@ import structlog
 import trio
 from attrs import define, field, frozen
 
+from actors.ports.budgetgate import BudgetGate
 from actors.ports.lifecycle import Lifecycle
 from actors.ports.meter import Meter, NoMeter
 from actors.ports.queue import BudgetRule, ClaimAnswer, ClaimRequest, QueuePort, Want
 from actors.ports.slots import SlotLedger
 from protocols.failures import DatabaseUnavailable, OutcomeUnclear, SupervisorError
 from protocols.messages import (
+    BudgetCounted,
     ClaimedJob,
     ClaimerMessage,
     HeartbeatMessage,
@@ -33,6 +35,7 @@ from protocols.messages import (
     SuspectToken,
     Wake,
 )
+from schema.queue.terms import is_counted
 from schema.rows import Job, JobType
 
 _log = structlog.get_logger(__name__)
@@ -72,6 +75,8 @@ class Claimer:
     heartbeat: Reply[HeartbeatMessage]
     hand_over: trio.MemorySendChannel[ClaimedJob]
     lifecycle: Lifecycle
+    gate: BudgetGate
+    budget: Reply[BudgetCounted]
     meter: Meter = field(factory=NoMeter)
     new_token: Callable[[], UUID] = uuid4
     _proven: bool = field(init=False, default=False)
@@ -92,9 +97,14 @@ class Claimer:
         if not wants:
             return None
         token, asked_at = self.new_token(), trio.current_time()
-        answer = await self._ask(ClaimRequest(token, self.rule.holder, wants, self.rule.budget, self.rule.credentials))
+        rule = self.gate.rule
+        request = ClaimRequest(token, self.rule.holder, wants, rule, self.rule.credentials)
+        answer = await self._ask(request)
         if answer is None:
             return None
+        if answer.budget is not None:
+            taken = sum(is_counted(job.job_type, job.run_provider, rule) for job in answer.jobs)
+            self.budget.send_nowait(BudgetCounted(answer.budget, taken, asked_at))
         # No await from the answer to here, nor inside _hold: the next beat must know these leases.
         await self._hand_over([self._hold(job, asked_at) for job in answer.jobs])
         return answer

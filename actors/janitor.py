@@ -20,7 +20,7 @@ _log = structlog.get_logger(__name__)
 class JanitorRule:
     """Seconds. ``pass_s`` is the rest between two passes, ``batch_s`` between two batches of one pass.
 
-    ``jitter``: supervisors that started together must not all walk at once; a pass begins up to this part of it later.
+    ``jitter``: supervisors that started together must not all walk at once; a rest is up to this part of it longer or shorter.
     """
 
     pass_s: float = 3600
@@ -42,7 +42,7 @@ class Janitor:
         """Until cancelled. The first pass is a while after the start: a supervisor has more urgent things to do then."""
         task_status.started()
         while True:
-            await trio.sleep(self.rule.pass_s * random.uniform(self.rule.jitter / 2, 1 + self.rule.jitter / 2))
+            await trio.sleep(self.rule.pass_s * random.uniform(1 - self.rule.jitter, 1 + self.rule.jitter))
             await self.run_once()
 
     async def run_once(self) -> int:

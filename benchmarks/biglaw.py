@@ -9,11 +9,57 @@ BWB_ID: Final = "BWBR0099901"
 DAY: Final = "2024-03-01"
 ARTICLES_IN_A_CHAPTER: Final = 25
 
-_WORDS: Final = (
-    "de het een van in op voor bij door aan lantaarn paal licht pad brug sluis gemeente college besluit vergunning"
-    " aanvraag termijn bedrag percentage jaar maand dag eigenaar beheerder gebruiker wordt worden kan moet stelt regels"
-    " nadere verleent weigert indien tenzij voorzover bedoelde genoemde eerste tweede artikel lid onderdeel"
-).split()
+_WORDS: Final = [
+    "de",
+    "het",
+    "een",
+    "van",
+    "in",
+    "op",
+    "voor",
+    "bij",
+    "door",
+    "aan",
+    "lantaarn",
+    "paal",
+    "licht",
+    "pad",
+    "brug",
+    "sluis",
+    "gemeente",
+    "college",
+    "besluit",
+    "vergunning",
+    "aanvraag",
+    "termijn",
+    "bedrag",
+    "percentage",
+    "jaar",
+    "maand",
+    "dag",
+    "eigenaar",
+    "beheerder",
+    "gebruiker",
+    "wordt",
+    "worden",
+    "kan",
+    "moet",
+    "stelt",
+    "regels",
+    "nadere",
+    "verleent",
+    "weigert",
+    "indien",
+    "tenzij",
+    "voorzover",
+    "bedoelde",
+    "genoemde",
+    "eerste",
+    "tweede",
+    "artikel",
+    "lid",
+    "onderdeel",
+]
 _HEAD: Final = (
     f'<?xml version="1.0" encoding="UTF-8"?><toestand bwb-id="{BWB_ID}" inwerkingtreding="{DAY}"><bwb-inputbestand/>'
     '<wetgeving soort="wet" xml:lang="nl"><intitule>Wet op alle lantaarns</intitule><citeertitel>Grote lantaarnwet'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Final
 
 CLAUDE: Final = "claude"
@@ -26,3 +27,11 @@ def hourly_cap(limit: int, night_multiplier: int, local_hour: int) -> int:
         return 0
     factor = max(1, night_multiplier) if local_hour < NIGHT_ENDS_HOUR else 1
     return min(limit * factor, _SQL_INT_MAX)
+
+
+def next_hour(at: dt.datetime) -> dt.datetime:
+    """When the clock hour of ``at`` (aware) ends. Amsterdam is whole hours from UTC, so its hours end when those of UTC do.
+
+    That holds in the doubled hour of autumn too: its halves are two clock hours (D11).
+    """
+    return at.astimezone(dt.UTC).replace(minute=0, second=0, microsecond=0) + dt.timedelta(hours=1)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 JsonObject = dict[str, Any]
 
@@ -52,6 +52,13 @@ class Verdict:
     law: LawEnd
     strains_worker: bool = False
     """Counts towards the resource breaker (``WORKER_MAX_CONSECUTIVE_RESOURCE_FAILURES``)."""
+    final_if_again: bool = False
+    """When the attempt before failed in the same way, no further one can help: the job and its law wait for a person."""
+
+    def after(self, result: object, kind: str) -> Verdict:
+        """The verdict on a failure of this ``kind`` when ``result`` is what the attempt before left in the row."""
+        again = self.final_if_again and isinstance(result, dict) and result.get("kind") == kind
+        return evolve(self, job=JobEnd.TERMINAL, law=LawEnd.FAILED) if again else self
 
 
 class SupervisorError(Exception):
@@ -115,6 +122,12 @@ class AgentFailed(Transient):
     """The agent CLI reported an error or died."""
 
     kind = "agent_failed"
+
+
+class RequestRefused(AgentFailed):
+    """The provider calls the request itself wrong. Once may be chance; twice in a row is the same answer again (AG-05)."""
+
+    kind = "bad_request"
 
 
 class ResourceExhausted(Transient):
@@ -216,6 +229,7 @@ class Overstayed(LeaseLost):
 VERDICTS: Mapping[type[BaseException], Verdict] = {
     Transient: Verdict(JobEnd.RETRY, LawEnd.LADDER),
     ResourceExhausted: Verdict(JobEnd.RETRY, LawEnd.LADDER, strains_worker=True),
+    RequestRefused: Verdict(JobEnd.RETRY, LawEnd.LADDER, final_if_again=True),
     Permanent: Verdict(JobEnd.TERMINAL, LawEnd.FAILED),
     InvalidPayload: Verdict(JobEnd.TERMINAL, LawEnd.KEEP),
     ContentFailure: Verdict(JobEnd.TERMINAL, LawEnd.EXHAUST),

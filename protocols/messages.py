@@ -14,6 +14,7 @@ from attrs import field, frozen
 
 if TYPE_CHECKING:  # names only: at run time nothing here depends on the floors above
     from protocols.agentevents import AgentEvent
+    from schema.queue.terms import BudgetView
     from schema.rows import Job, JobType, Lease
 
 T_co = TypeVar("T_co", covariant=True)
@@ -157,6 +158,18 @@ class ListenState:
 
 
 ClaimerMessage = Wake | ListenState
+
+
+# --- To the budget ---------------------------------------------------------------------------------------------------
+
+
+@frozen
+class BudgetCounted:
+    """A claim counted claude runs (``view``, before it took any) and took ``taken`` more. It was sent at ``at``."""
+
+    view: BudgetView
+    taken: int
+    at: float
 
 
 # --- To the job slots ------------------------------------------------------------------------------------------------

@@ -22,10 +22,8 @@ ALIASES: Final = ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yea
 HORIZON_YEARS: Final = 5
 """A schedule without a match in so many years has none: ``0 0 30 2 *`` is well-formed and never happens."""
 
-_NAMES: Final = frozenset(
-    ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-    + ("sun", "mon", "tue", "wed", "thu", "fri", "sat", "l")
-)
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_WORDS: Final = frozenset((*_MONTHS, "sun", "mon", "tue", "wed", "thu", "fri", "sat", "l"))
 _FIELD: Final = re.compile(r"[0-9a-zA-Z*/,\-?#]+")
 _SECOND: Final = dt.timedelta(seconds=1)
 _DAY: Final = dt.timedelta(days=1)
@@ -161,7 +159,7 @@ def _check_form(cron: str) -> None:
         )
     for part in fields:
         words = {word.lower() for word in re.findall("[a-zA-Z]+", part)}
-        if not _FIELD.fullmatch(part) or not words <= _NAMES:
+        if not _FIELD.fullmatch(part) or not words <= _WORDS:
             raise InvalidSchedule(
                 f"{part!r} in {cron!r} is neither a number, a range, a list nor the name of a day or month"
             )

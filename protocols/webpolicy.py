@@ -29,7 +29,19 @@ _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _DOTTED_QUAD: Final = re.compile(r"(0|[1-9][0-9]{0,2})(\.(0|[1-9][0-9]{0,2})){3}")
 _CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _INSIDE_NAMES: Final = frozenset(
-    {"localhost", "localdomain", "local", "internal", "intranet", "private", "corp", "home", "lan", "home.arpa", "onion"}
+    {
+        "localhost",
+        "localdomain",
+        "local",
+        "internal",
+        "intranet",
+        "private",
+        "corp",
+        "home",
+        "lan",
+        "home.arpa",
+        "onion",
+    }
 )
 """Names of networks that are not the public web; with everything below them."""
 
@@ -121,6 +133,10 @@ class WebUrl:
     def origin(self) -> str:
         """``scheme://host:port``, the port always written: the key for robots rules."""
         return f"{self.scheme}://{_bracketed(self.host)}:{self.port}"
+
+    def at(self, path: str) -> WebUrl:
+        """Another path of the same origin, without a query."""
+        return WebUrl(urlunsplit((self.scheme, urlsplit(self.text).netloc, path, "", "")), self.scheme, self.host, self.port)
 
     @property
     def literal(self) -> Address | None:

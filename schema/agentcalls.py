@@ -9,8 +9,10 @@ from typing import Final
 
 from attrs import frozen
 
+from protocols.dialects.base import VerdictKind
 from protocols.scrub import scrub_text
 from schema.connection import Connection
+from schema.queue.probing import end_probe
 from schema.rows import Job
 
 _MOST_CHARACTERS: Final = 200
@@ -63,7 +65,10 @@ class UsageLine:
 
 
 async def record_call(connection: Connection, job: Job, call: AgentCall) -> None:
-    """The call in the books. The same call again (an unclear answer, sent twice) changes nothing."""
+    """The call in the books. The same call again (an unclear answer, sent twice) changes nothing.
+
+    One that went well shows that its provider works, so a pause that this job was let through to probe ends here (D52).
+    """
     await connection.execute(
         """
         INSERT INTO agent_calls (job_id, attempt, seq, law_id, provider, model, step, slice, resumed, started_at, ended_at,
@@ -90,6 +95,8 @@ async def record_call(connection: Connection, job: Job, call: AgentCall) -> None
         call.usage_complete,
         call.cost_millicents,
     )
+    if call.verdict == VerdictKind.OK:
+        await end_probe(connection, job.id)
 
 
 async def cost_of_law(connection: Connection, law_id: str) -> int:

@@ -9,7 +9,19 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 from uuid import UUID
 
-from protocols.failures import Crashed, JobCancelled, JobEnd, JsonObject, LawEnd, SupervisorError, Verdict, verdict_of
+from protocols.budget import CLAUDE
+from protocols.failures import (
+    Crashed,
+    JobCancelled,
+    JobEnd,
+    JsonObject,
+    LawEnd,
+    ProviderTrouble,
+    SupervisorError,
+    Verdict,
+    verdict_of,
+)
+from schema import pauses
 from schema.aftercare import (
     REAPED_TASK_TEXT,
     AftercareRules,
@@ -19,7 +31,7 @@ from schema.aftercare import (
     after_retry,
 )
 from schema.connection import Connection
-from schema.queue import endings, reap
+from schema.queue import endings, probing, reap
 from schema.queue.terms import ReapRule
 from schema.rows import Job, JobStatus, Lease, ReapedJob
 
@@ -37,18 +49,30 @@ async def complete(
     result: JsonObject | None,
     settle: Callable[[Connection, Job], Awaitable[None]],
 ) -> None:
-    """Complete, then settle, so that follow-up jobs are the last statement of the transaction (D8)."""
-    await settle(connection, await endings.complete(connection, lease, result))
+    """Complete, then settle, so that follow-up jobs are the last statement of the transaction (D8).
+
+    A job that was let through to a provider in trouble has shown that it works again (D52).
+    """
+    job = await endings.complete(connection, lease, result)
+    if job.run_provider is not None:
+        await probing.end_probe(connection, job.id)
+    await settle(connection, job)
 
 
 async def fail(
     connection: Connection, lease: Lease, failure: SupervisorError, rules: AftercareRules, *, refund: bool = False
 ) -> JobStatus:
-    """What the verdict of ``failure`` says. ValueError for a verdict that says to write nothing."""
+    """What the verdict of ``failure`` says. ValueError for a verdict that says to write nothing.
+
+    Trouble with a provider benches it in the same transaction, so that the job is not claimed for it again at once (D52).
+    """
     verdict = verdict_of(failure)
     if verdict.job is JobEnd.ABANDON:
         raise ValueError(f"{failure.kind!r} means: write nothing")
     job = await endings.prove(connection, lease)
+    verdict = verdict.after(job.result, failure.kind)
+    if isinstance(failure, ProviderTrouble):
+        await pauses.bench_for(connection, failure, _provider(job, failure))
     if verdict.job is JobEnd.HAND_BACK:
         return await _hand_back(connection, job, rules, refund=refund)
     ending = Ending(job, verdict.law, failure.message, rules)
@@ -62,6 +86,11 @@ async def fail(
     else:
         await after_failure(connection, ending)
     return row.status
+
+
+def _provider(job: Job, trouble: ProviderTrouble) -> str:
+    """Whom the trouble is with: the provider that it names, else the one that the claim stamped."""
+    return str(trouble.details.get("provider") or job.run_provider or CLAUDE)
 
 
 async def fail_plainly(connection: Connection, lease: Lease, verdict: Verdict) -> JobStatus:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Final
+from uuid import UUID
 
 from attrs import frozen
 
+from protocols.failures import ProviderTrouble
 from protocols.scrub import MAX_STRING_BYTES, scrub_text
 from schema.connection import Connection
 from schema.queue.endings import WAKE
+
+QUOTA_PROBE_S: Final = 3600.0
+REFUSED_PROBE_S: Final = 900.0
+LEAST_WAIT_S: Final = 60.0
+MOST_WAIT_S: Final = 366 * 86_400.0
 
 
 class PauseScope(StrEnum):
@@ -32,13 +41,26 @@ class Pause:
 
 @frozen
 class ProviderPause:
-    """Set by a supervisor. ``credential_hash`` '' is the whole provider; ``until`` None: until somebody resumes it."""
+    """Set by a supervisor. ``credential_hash`` '' is the whole provider; ``until`` None: until somebody resumes it.
+
+    From ``probe_at`` on one job may try again; ``probe_job`` is the last that did. A job that succeeds ends the pause.
+    """
 
     provider: str
     credential_hash: str
     until: dt.datetime | None
     reason: str
     paused_at: dt.datetime
+    probe_at: dt.datetime | None = None
+    probe_job: UUID | None = None
+
+
+@frozen
+class Usable:
+    """Which credentials (by hash) a job may not use, and which it must try again because it was let through for that."""
+
+    benched: frozenset[str] = frozenset()
+    probes: frozenset[str] = frozenset()
 
 
 async def pause(
@@ -99,22 +121,69 @@ async def list_pauses(connection: Connection) -> Sequence[Pause]:
 
 
 async def bench_provider(
-    connection: Connection, provider: str, *, credential_hash: str = "", until: dt.datetime | None = None, reason: str
+    connection: Connection,
+    provider: str,
+    *,
+    credential_hash: str = "",
+    until: dt.datetime | None = None,
+    reason: str,
+    probe_s: float | None = None,
 ) -> None:
-    """No claim for this provider, or with this credential, before ``until``. Again: the later of the two moments stands."""
+    """No claim for this provider, or with this credential, before ``until``. Again: the later of the two moments stands.
+
+    Every ``probe_s`` seconds one job is let through to try again; None: never.
+    """
     await connection.execute(
         """
-        INSERT INTO provider_pauses AS p (provider, credential_hash, until, reason) VALUES ($1, $2, $3, $4)
+        INSERT INTO provider_pauses AS p (provider, credential_hash, until, reason, probe_s, probe_at)
+        VALUES ($1, $2, $3, $4, $5, now() + $5 * interval '1 second')
         ON CONFLICT (provider, credential_hash) DO UPDATE
             SET until = CASE WHEN p.until IS NULL OR excluded.until IS NULL THEN NULL
                              ELSE GREATEST(p.until, excluded.until) END,
-                reason = excluded.reason
+                reason = excluded.reason, paused_at = now(),
+                probe_s = excluded.probe_s, probe_at = excluded.probe_at, probe_job = NULL
         """,
         provider,
         credential_hash,
         until,
         scrub_text(reason, MAX_STRING_BYTES),
+        probe_s,
     )
+
+
+async def bench_for(connection: Connection, trouble: ProviderTrouble, provider: str) -> None:
+    """Bench what ``trouble`` is about: the credential that it names by hash (detail ``credential``), else the provider.
+
+    A quota until the time that the provider named (details ``retry_after_s`` or ``resets_at``, in unix time), tried again
+    every hour; a refused login or bill until somebody resumes it, tried again every 15 minutes (D52).
+    """
+    quota = trouble.details.get("reason") == "quota"
+    now: dt.datetime = await connection.fetchval("SELECT now()")
+    await bench_provider(
+        connection,
+        provider,
+        credential_hash=str(trouble.details.get("credential") or ""),
+        until=_named_end(trouble, now) if quota else None,
+        reason=trouble.message,
+        probe_s=QUOTA_PROBE_S if quota else REFUSED_PROBE_S,
+    )
+
+
+def _named_end(trouble: ProviderTrouble, now: dt.datetime) -> dt.datetime | None:
+    """At least a minute from ``now``, at most a year. None: no time was named, or none that can be meant."""
+    wait_s, resets = trouble.details.get("retry_after_s"), trouble.details.get("resets_at")
+    if wait_s is None and isinstance(resets, int | float):
+        wait_s = resets - now.timestamp()
+    if not isinstance(wait_s, int | float) or not math.isfinite(wait_s):
+        return None
+    return now + dt.timedelta(seconds=min(max(wait_s, LEAST_WAIT_S), MOST_WAIT_S))
+
+
+async def usable_for(connection: Connection, provider: str, job_id: UUID) -> Usable:
+    """What the job with this id, just claimed, may use of the credentials of ``provider``."""
+    pauses = [pause for pause in await list_provider_pauses(connection) if pause.provider == provider]
+    probes = {pause.credential_hash for pause in pauses if pause.probe_job == job_id}
+    return Usable(frozenset({pause.credential_hash for pause in pauses} - probes), frozenset(probes))
 
 
 async def resume_provider(connection: Connection, provider: str, credential_hash: str | None = None) -> int:
@@ -136,7 +205,7 @@ async def list_provider_pauses(connection: Connection) -> Sequence[ProviderPause
     """Those that hold now."""
     rows = await connection.fetch(
         """
-        SELECT provider, credential_hash, until, reason, paused_at FROM provider_pauses
+        SELECT provider, credential_hash, until, reason, paused_at, probe_at, probe_job FROM provider_pauses
         WHERE until IS NULL OR until > now() ORDER BY provider, credential_hash
         """
     )

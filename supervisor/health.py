@@ -21,6 +21,7 @@ from starlette.routing import Route
 
 from actors.ports.lifecycle import Lifecycle
 from protocols.messages import Phase
+from schema.queue.terms import BudgetView
 
 _log = structlog.get_logger(__name__)
 
@@ -41,6 +42,8 @@ class Condition:
     jobs: int
     paused: tuple[str, ...] = ()
     """Job types and providers that nobody claims for: a supervisor with pauses is ready all the same."""
+    claude: BudgetView | None = None
+    """The hourly budget as last counted here; None: no claude job was met in this clock hour."""
 
     @property
     def not_ready(self) -> list[str]:

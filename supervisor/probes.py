@@ -10,6 +10,7 @@ import trio
 
 from actors.housekeeping import Housekeeping
 from actors.ports.database import Database
+from protocols.budget import PROVIDERS
 from supervisor.health import Condition, HealthServer, health_app
 from supervisor.tree import House
 
@@ -30,6 +31,12 @@ def health_server(
     metrics.gauge("open_files", "File descriptors of the process.", lambda: len(os.listdir("/proc/self/fd")))
     metrics.gauge("paused", "Job types and providers that nobody claims for.", lambda: len(housekeeping.paused))
     metrics.gauge("phase", "1 running, 2 draining, 3 cancelling, 4 closing.", lambda: supervisor.lifecycle.phase)
+    gate = house.gate
+    metrics.gauge("claude_runs", "Claude runs of this clock hour, over all, as last counted here.", lambda: gate.used)
+    metrics.gauge("claude_runs_cap", "Claude runs that this clock hour allows.", lambda: gate.cap)
+    metrics.gauge("claude_blocked", "1 while no further claude job is claimed.", lambda: gate.blocked)
+    benched = {name: partial(_paused, housekeeping, name) for name in PROVIDERS}
+    metrics.gauges("provider_paused", "1 while a provider, or one of its credentials, rests.", "provider", benched)
     roles = [role.role for role in house.roles]
     metrics.gauges("jobs_running", "Slots in use.", "role", {role: partial(_busy, house, role) for role in roles})
     pool = {
@@ -50,9 +57,14 @@ def health_server(
             claim_age_s=None if metrics.claim_at is None else round(now - metrics.claim_at, 3),
             jobs=len(house.jobs.names),
             paused=housekeeping.paused,
+            claude=gate.counted,
         )
 
     return HealthServer(health_app(condition, metrics.registry), port, supervisor.lifecycle)
+
+
+def _paused(housekeeping: Housekeeping, provider: str) -> float:
+    return any(name.split(" ")[0] == f"provider:{provider}" for name in housekeeping.paused)
 
 
 def _busy(house: House, role: str) -> float:

@@ -76,13 +76,13 @@ def _budget_lines(seen: Overview, budget: Budget) -> list[Text]:
 def budget_line(seen: Overview, budget: Budget) -> tuple[str, bool]:
     """The line about claude, and whether jobs wait because of it."""
     hour, waiting = seen.claude.local_hour, seen.claude.waiting
-    since = f"claude runs since {hour:02}:00 (Amsterdam): {seen.claude.runs}"
+    since = f"claude runs since {hour:02}:00: {seen.claude.runs}"
     if budget.hourly_limit is None:
         return f"{since}; the limit is not known here (ENRICH_HOURLY_LIMIT)", False
     cap = hourly_cap(budget.hourly_limit, budget.night_multiplier, hour)
     jobs = "1 job" if waiting == 1 else f"{waiting:,} jobs"
     if cap == 0:
-        return f"{since}; no run is allowed (limit 0), {jobs} waiting", waiting > 0
+        return f"{since}; none is allowed (limit 0), {jobs} waiting", waiting > 0
     if seen.claude.runs >= cap:
         wait = f"{jobs} waiting for next hour ({(hour + 1) % 24:02}:00)" if waiting else "next at the full hour"
         return f"{since} of {cap}; {wait}", waiting > 0

@@ -1,7 +1,9 @@
 """THE picture: which actors exist, in which order they start, who restarts them, and the channels between them.
 
     Listener --wake--> Claimer --claims (handed over, no buffer)--> JobSlots --one runner a job--> actors/jobs/<type>
-       |                  | held, suspect                             ^  | finalising, released, confirm
+       |                  | counts ^ the gate for claude              ^  | finalising, released, confirm
+       |                  +------> Budget                             |  |
+       |                  | held, suspect                             |  |
        |                  +-----------------> Heartbeat <-------------|--+ ---flush---> ProgressWriter
        +-----------cancel---------------------------------------------+    (anyone) ---alarm---> the drain
 
@@ -20,11 +22,13 @@ import structlog
 import trio
 from attrs import define, field, frozen
 
+from actors.budget import BudgetKeeper
 from actors.claimer import Claimer
 from actors.heartbeat import Heartbeat
 from actors.jobs.base import JobHandler
 from actors.jobslots import JobSlots
 from actors.listener import Listener
+from actors.ports.budgetgate import BudgetGate
 from actors.ports.database import Subscription
 from actors.ports.latest import LatestWins
 from actors.ports.lifecycle import Lifecycle
@@ -35,7 +39,16 @@ from actors.progress import ProgressWriter
 from actors.reaper import Reaper
 from actors.runner import JobRunner
 from protocols.failures import JsonObject
-from protocols.messages import CancelJob, ClaimedJob, ClaimerMessage, Escalation, FlushProgress, HeartbeatMessage, Phase
+from protocols.messages import (
+    BudgetCounted,
+    CancelJob,
+    ClaimedJob,
+    ClaimerMessage,
+    Escalation,
+    FlushProgress,
+    HeartbeatMessage,
+    Phase,
+)
 from schema.rows import JobType, Lease
 from supervisor.drain import Drain, Ends
 from supervisor.restart import Actor, Keeper, Policy
@@ -70,15 +83,18 @@ class House:
     subscription: Subscription
     heartbeat: Inbox[HeartbeatMessage] = field(init=False, factory=Inbox)
     claimer: Inbox[ClaimerMessage] = field(init=False, factory=Inbox)
+    budget: Inbox[BudgetCounted] = field(init=False, factory=Inbox)
     claims: Inbox[ClaimedJob] = field(init=False, factory=partial(Inbox, 0))  # handed over, never buffered (QH-22)
     cancels: Inbox[CancelJob] = field(init=False, factory=Inbox)
     flushes: Inbox[FlushProgress] = field(init=False, factory=Inbox)
     alarms: Inbox[Escalation] = field(init=False, factory=Inbox)
     board: LatestWins[Lease, JsonObject] = field(init=False, factory=LatestWins)
+    gate: BudgetGate = field(init=False)
     slots: SlotLedger = field(init=False)
     jobs: JobSlots = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self.gate = BudgetGate(self.rules.claim.budget)
         self.slots = SlotLedger(self.roles)
         self.jobs = JobSlots(
             self.runner, self.slots, self.claims.receive, self.cancels.receive, self.claimer.send, self.alarms.send,
@@ -115,9 +131,11 @@ TREE: tuple[Row, ...] = (  # in the order they start; they end in the order of `
     Row("listener", Policy.PERMANENT,
         lambda h: Listener(h.subscription, h.claimer.send, h.cancels.send, lambda: h.jobs.leases, h.queue),
         "hears of new jobs and of cancels"),
+    Row("budget", Policy.PERMANENT, lambda h: BudgetKeeper(h.gate, h.budget.receive, h.claimer.send),
+        "lets claude jobs be claimed, says when their hour is used up"),
     Row("claimer", Policy.PERMANENT,
         lambda h: Claimer(h.queue, h.slots, h.rules.claim, h.claimer.receive, h.heartbeat.send, h.claims.send,
-                          h.lifecycle, h.meter),
+                          h.lifecycle, h.gate, h.budget.send, h.meter),
         "takes jobs for free slots"),
 )
 # fmt: on

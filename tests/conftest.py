@@ -11,7 +11,7 @@ pytest_plugins = ["tests.kit.timelimit", "tests.kit.postgres"]
 hypothesis.settings.register_profile("default", max_examples=60, deadline=None, print_blob=True)
 hypothesis.settings.register_profile(
     "nightly",
-    max_examples=2000,
+    max_examples=10_000,
     deadline=None,
     print_blob=True,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],

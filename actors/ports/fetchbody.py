@@ -21,23 +21,29 @@ _RATIO_FROM_BYTES: Final = 1 << 20
 """Below this the ratio means nothing: a short file of one repeated letter is no attack."""
 
 
-async def read_body(response: httpx.Response, *, limit_bytes: int, max_expansion: int) -> bytes:
+async def read_body(
+    response: httpx.Response, *, limit_bytes: int, max_expansion: int, raw_limit_bytes: int | None = None
+) -> bytes:
     """The unpacked body of a streamed ``response``.
 
-    Raises ``TooLarge`` as soon as the declared, the received or the unpacked size passes ``limit_bytes``, or the
-    unpacked size ``max_expansion`` times the received one; ``DownloadTruncated`` when the body ends early or its
-    packing is damaged; ``UnknownEncoding`` for a packing we did not offer.
+    Raises ``TooLarge`` as soon as the declared or the received size passes ``raw_limit_bytes`` (unless given, that is
+    ``limit_bytes``), the unpacked size ``limit_bytes``, or the unpacked size ``max_expansion`` times the received one;
+    ``DownloadTruncated`` when the body ends early or its packing is damaged; ``UnknownEncoding`` for a packing we did
+    not offer.
     """
     url = str(response.url)
+    raw_limit = limit_bytes if raw_limit_bytes is None else raw_limit_bytes
     unpacker = _unpacker_for(response.headers.get("content-encoding", ""), url)
     declared = response.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared[:20]) > limit_bytes:
-        raise TooLarge(f"{url}: {declared[:20]} bytes announced, the limit is {limit_bytes}", url=url)
+    if declared.isdecimal() and int(declared[:20]) > raw_limit:
+        raise TooLarge(f"{url}: {declared[:20]} bytes announced, the limit is {raw_limit}", url=url)
     body, received = io.BytesIO(), 0
     raw = response.aiter_raw()
     try:
         async for chunk in raw:
             received += len(chunk)
+            if received > raw_limit:
+                raise TooLarge(f"{url}: more than {raw_limit} bytes, which is the limit", url=url)
             for piece in unpacker.feed(chunk):
                 body.write(piece)
                 _check_size(body.tell(), received, limit_bytes, max_expansion, url)
@@ -69,7 +75,7 @@ def _check_size(size: int, received: int, limit_bytes: int, max_expansion: int, 
     if size > limit_bytes:
         raise TooLarge(f"{url}: more than {limit_bytes} bytes (so far {size}), which is the limit", url=url)
     if size > _RATIO_FROM_BYTES and size > received * max_expansion:
-        raise TooLarge(f"{url}: {received} bytes unpack to {size} and more, which no law does", url=url)
+        raise TooLarge(f"{url}: {received} bytes unpack to {size} and more: no text does that", url=url)
 
 
 class _Unpacker(Protocol):

@@ -167,7 +167,7 @@ class MemoryQueue:
     async def fail(self, lease: Lease, failure: SupervisorError, *, refund: bool = False) -> JobStatus:
         await trio.lowlevel.checkpoint()
         job = self._prove(lease)
-        end = verdict_of(failure).job
+        end = verdict_of(failure).after(job.result, failure.kind).job
         if end is JobEnd.ABANDON:
             raise ValueError(f"{failure.kind} means: write nothing")
         if end is JobEnd.HAND_BACK:

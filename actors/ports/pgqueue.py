@@ -18,6 +18,7 @@ from protocols.failures import (
     JsonObject,
     LeaseLost,
     OutcomeUnclear,
+    ProviderTrouble,
     SupervisorError,
     Verdict,
     verdict_of,
@@ -87,6 +88,8 @@ class PgQueue:
         async def landed() -> JobStatus:
             return await self.database.run(endings.status_of, lease.job_id)
 
+        if isinstance(failure, ProviderTrouble):
+            _log.warning("provider in trouble: no job is taken for it for a while", why=failure.message)
         try:
             return await self._resolved(lease, once, landed)
         except Refused as error:

@@ -16,6 +16,7 @@ async def beat(connection: Connection, leases: Collection[Lease]) -> tuple[set[L
 
     Rows that another writer holds are skipped, so that one long transaction cannot stop every beat; what was not beaten
     is read again without a lock. The rest is lost. Not for use inside a transaction: the second look must see the present.
+    What these claims hold beside their rows (``schema.pipelines.leases``) is renewed with them.
     """
     held = list(leases)
     if not held:
@@ -23,11 +24,15 @@ async def beat(connection: Connection, leases: Collection[Lease]) -> tuple[set[L
     rows = await connection.fetch(
         """
         WITH ours AS MATERIALIZED (
-            SELECT j.id FROM jobs AS j
+            SELECT j.id, j.attempts FROM jobs AS j
             JOIN unnest($1::uuid[], $2::uuid[], $3::int[]) AS h(id, lease, attempts)
               ON j.id = h.id AND j.lease = h.lease AND j.attempts = h.attempts
             WHERE j.status = 'processing' AND j.id = ANY ($1::uuid[])
-            FOR NO KEY UPDATE OF j SKIP LOCKED)
+            FOR NO KEY UPDATE OF j SKIP LOCKED), renewed AS (
+            UPDATE leases SET expires_at = now() + ttl WHERE (kind, resource_id) IN (
+                SELECT l.kind, l.resource_id FROM leases AS l
+                WHERE l.holder = ANY (ARRAY(SELECT o.id || ':' || o.attempts FROM ours AS o))
+                FOR UPDATE SKIP LOCKED))
         UPDATE jobs SET heartbeat_at = now() WHERE id = ANY (ARRAY(SELECT id FROM ours)) RETURNING id
         """,
         *lease_columns(held),

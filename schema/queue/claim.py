@@ -10,15 +10,16 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 from attrs import evolve, frozen
 
-from protocols.budget import CLAUDE, effective_provider, hourly_cap
+from protocols.budget import effective_provider, hourly_cap, next_hour
 from schema.connection import Connection
 from schema.queue.budget import count_runs, try_budget_lock
+from schema.queue.probing import assign_probes, hold_probes
 from schema.queue.survey import Bucket, Survey, survey_queue
-from schema.queue.terms import BudgetRule, BudgetView, ClaimAnswer, ClaimRequest, Want
+from schema.queue.terms import BudgetRule, BudgetView, ClaimAnswer, ClaimRequest, Want, is_counted
 from schema.records import columns_of, job_of
 from schema.rows import Job, JobType
 
@@ -46,6 +47,19 @@ async def claim(connection: Connection, request: ClaimRequest) -> ClaimAnswer:
     if not job_types:
         return ClaimAnswer()
     survey = await survey_queue(connection, sorted(job_types), at=request.at)
+    probes = survey.probes_of(request.credentials)
+    if not probes:
+        return await _claim_surveyed(connection, request, wants, survey)
+    async with connection.transaction(isolation=_isolation(connection)):
+        held = await hold_probes(connection, probes, at=request.at)
+        answer = await _claim_surveyed(connection, request, wants, evolve(survey, probes=held))
+        await assign_probes(connection, held, answer.jobs, at=request.at)
+    return answer
+
+
+async def _claim_surveyed(
+    connection: Connection, request: ClaimRequest, wants: Sequence[Want], survey: Survey
+) -> ClaimAnswer:
     sources = _sources(survey, wants, request)
     if not sources:
         return ClaimAnswer(next_due_s=survey.next_due_s)
@@ -64,15 +78,23 @@ async def claim(connection: Connection, request: ClaimRequest) -> ClaimAnswer:
 
 
 def _sources(survey: Survey, wants: Sequence[Want], request: ClaimRequest) -> list[_Source]:
-    """The buckets that exist, are wanted and are not paused, in serving order."""
+    """The buckets that exist, are wanted and are not paused, in serving order. A benched provider has one for its probes."""
     found: list[_Source] = []
+    probing: set[str | None] = set()
     for number, want in enumerate(wants):
         for rank, job_type in enumerate(want.job_types):
             for bucket in survey.buckets:
                 provider = _provider_of(bucket, request.budget)
-                if bucket.job_type is job_type and not survey.paused(bucket, provider, request.credentials):
-                    gated = request.count_budget and _gated(job_type, provider, request.budget)
-                    found.append(_Source(bucket, number, rank, want.slots, want.slots, gated, provider))
+                if bucket.job_type is not job_type or provider in probing:
+                    continue
+                room = survey.room(bucket, provider, request.credentials)
+                if room == 0:
+                    continue
+                if room is not None:
+                    probing.add(provider)
+                take = want.slots if room is None else min(want.slots, room)
+                gated = request.count_budget and is_counted(job_type, provider, request.budget)
+                found.append(_Source(bucket, number, rank, want.slots, take, gated, provider))
     return found
 
 
@@ -81,11 +103,6 @@ def _provider_of(bucket: Bucket, budget: BudgetRule) -> str | None:
     if bucket.job_type not in RUN_TYPES:
         return None
     return effective_provider(bucket.provider, budget.default_provider)
-
-
-def _gated(job_type: JobType, provider: str | None, budget: BudgetRule) -> bool:
-    """Whether such rows are runs that the claude budget counts."""
-    return provider == CLAUDE and (job_type is JobType.ENRICH or budget.includes_convert)
 
 
 def _without_claude(sources: Sequence[_Source]) -> list[_Source]:
@@ -101,9 +118,8 @@ async def _claim_counted(
     excludes claude from this round and lets the others run: the budget fails closed, and for claude only (D11). The
     third value is the sources from which rows could have been taken.
     """
-    isolation = None if connection.is_in_transaction() else "read_committed"
     others = _without_claude(sources)
-    async with connection.transaction(isolation=isolation):
+    async with connection.transaction(isolation=_isolation(connection)):
         try:
             async with connection.transaction():
                 if not await try_budget_lock(connection):
@@ -119,11 +135,17 @@ async def _claim_counted(
             return await _take(connection, request, others), None, others
 
 
+def _isolation(connection: Connection) -> Literal["read_committed"] | None:
+    """For a transaction that may turn out to be a savepoint of one that is under way."""
+    return None if connection.is_in_transaction() else "read_committed"
+
+
 async def _count(connection: Connection, request: ClaimRequest) -> tuple[BudgetView, dt.datetime]:
     budget = request.budget
     used, local_hour, moment = await count_runs(connection, includes_convert=budget.includes_convert, at=request.at)
     cap = hourly_cap(budget.hourly_limit, budget.night_multiplier, local_hour)
-    return BudgetView(used, cap, local_hour, blocked=used >= cap), moment
+    left_s = (next_hour(moment) - moment).total_seconds()
+    return BudgetView(used, cap, local_hour, blocked=used >= cap, left_s=left_s), moment
 
 
 def _look_again_s(sources: Sequence[_Source], jobs: Sequence[Job]) -> float | None:

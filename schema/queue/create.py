@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
+from uuid import UUID
 
 from protocols.failures import InvalidInput
 from protocols.scrub import payload_to_json, scrub_text
@@ -51,8 +52,8 @@ async def create_enrich_job_if_not_exists(connection: Connection, request: JobRe
 async def create_harvest_jobs(connection: Connection, requests: Sequence[JobRequest]) -> list[Job]:
     """Many harvest rows at once, sorted by law, except for exhausted laws and those with an active or a completed harvest.
 
-    One statement, to be the last of its transaction: two transactions that insert the same laws in different orders,
-    or that write anything else afterwards, would deadlock (D8). Active harvests are left out by the look already, not
+    To be the last of its transaction: two transactions that insert the same laws in different orders, or that write to
+    rows of others afterwards, would deadlock (D8). Active harvests are left out by the look already, not
     only by the index: at the index two laws that cite each other would wait for each other's completion.
     """
     ordered = sorted({request.law_id: request for request in requests}.values(), key=lambda request: request.law_id)
@@ -74,7 +75,26 @@ async def create_harvest_jobs(connection: Connection, requests: Sequence[JobRequ
         [payload_to_json(request.payload) for request in ordered],
         [request.max_attempts for request in ordered],
     )
-    return [job_of(row) for row in rows]
+    surplus = await _take_back(connection, [row["id"] for row in rows]) if rows else set()
+    return [job_of(row) for row in rows if row["id"] not in surplus]
+
+
+async def _take_back(connection: Connection, made: Sequence[UUID]) -> set[UUID]:
+    """Delete those of our new rows whose law was harvested while the insert waited for others at the index (D15).
+
+    The insert looks around once, at its start; a later statement sees what was committed since. Nobody else can see or
+    hold these rows yet, so this waits for nothing.
+    """
+    rows = await connection.fetch(
+        """
+        DELETE FROM jobs AS j WHERE j.id = ANY ($1::uuid[]) AND EXISTS (
+            SELECT FROM jobs AS done
+            WHERE done.law_id = j.law_id AND done.job_type = 'harvest' AND done.status = 'completed')
+        RETURNING j.id
+        """,
+        made,
+    )
+    return {row["id"] for row in rows}
 
 
 async def _insert_unless(connection: Connection, request: JobRequest, job_type: JobType, conflict: str) -> Job | None:

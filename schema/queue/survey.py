@@ -13,6 +13,9 @@ from schema.rows import JobType
 
 PROMOTE_AT_ONCE: Final = 200
 
+Pair = tuple[str, str]
+"""A provider and the hash of one of its credentials."""
+
 
 @frozen
 class Bucket:
@@ -31,19 +34,28 @@ class Survey:
     local_hour: int
     paused_types: frozenset[str]
     paused_providers: frozenset[str]
-    benched: frozenset[tuple[str, str]]
-    """(provider, credential hash) pairs in trouble (D52); hash '' stands for the provider as a whole."""
+    benched: frozenset[Pair]
+    """Those in trouble (D52); hash '' stands for the provider as a whole."""
+    probes: frozenset[Pair]
+    """Of these, the ones that one job may try again now."""
 
-    def paused(self, bucket: Bucket, provider: str | None, credentials: Sequence[tuple[str, str]]) -> bool:
-        """Whether nothing of ``bucket`` may be claimed now. ``provider`` is who would run it; None: nobody in particular."""
-        if bucket.job_type.value in self.paused_types:
-            return True
-        if provider is None:
-            return False
-        if provider in self.paused_providers or (provider, "") in self.benched:
-            return True
+    def room(self, bucket: Bucket, provider: str | None, credentials: Sequence[Pair]) -> int | None:
+        """How many rows of ``bucket`` may be claimed now; None: as many as there are slots.
+
+        ``provider`` is who would run them; None: nobody in particular. One that is benched has room for its probes only.
+        """
+        if bucket.job_type.value in self.paused_types or provider in self.paused_providers:
+            return 0
         ours = {pair for pair in credentials if pair[0] == provider}
-        return bool(ours) and ours <= self.benched
+        usable = not ours or bool(ours - self.benched)
+        whole = (provider or "", "")
+        if whole in self.benched:
+            return int(whole in self.probes and (usable or bool(ours & self.probes)))
+        return None if usable else len(ours & self.probes)
+
+    def probes_of(self, credentials: Sequence[Pair]) -> frozenset[Pair]:
+        """The probes that a holder of ``credentials`` can make."""
+        return frozenset(pair for pair in self.probes if not pair[1] or pair in credentials)
 
 
 # ANY over an array, not a join: a planner that misjudges how many rows are due would read the whole table for the join.
@@ -80,10 +92,11 @@ WITH RECURSIVE moment AS (
 ), pause AS (
     SELECT scope || ':' || name AS what, until FROM pauses, moment WHERE until IS NULL OR until > moment.at
 ), bench AS (
-    SELECT provider || ':' || credential_hash AS what, until FROM provider_pauses, moment
-    WHERE until IS NULL OR until > moment.at
+    SELECT provider || ':' || credential_hash AS what, until, probe_at, COALESCE(probe_at <= moment.at, false) AS due
+    FROM provider_pauses, moment WHERE until IS NULL OR until > moment.at
 ), due_next AS (
     SELECT scheduled_at AS at FROM waiting UNION ALL SELECT until FROM pause UNION ALL SELECT until FROM bench
+    UNION ALL SELECT probe_at FROM bench WHERE NOT due
 )
 SELECT
     (SELECT count(*) FROM promoted) AS promoted,
@@ -94,7 +107,8 @@ SELECT
     (SELECT EXTRACT(EPOCH FROM min(at) - (SELECT at FROM moment))::float8 FROM due_next) AS next_due_s,
     EXTRACT(HOUR FROM (SELECT at FROM moment) AT TIME ZONE 'Europe/Amsterdam')::int AS local_hour,
     ARRAY(SELECT what FROM pause) AS pauses,
-    ARRAY(SELECT what FROM bench) AS benched
+    ARRAY(SELECT what FROM bench) AS benched,
+    ARRAY(SELECT what FROM bench WHERE due) AS probes
 """
 
 
@@ -124,5 +138,10 @@ def _survey_of(row: Mapping[str, Any]) -> Survey:
         local_hour=row["local_hour"],
         paused_types=frozenset(name for scope, name in pauses if scope == "job_type"),
         paused_providers=frozenset(name for scope, name in pauses if scope == "provider"),
-        benched=frozenset((provider, digest) for provider, digest in (entry.split(":", 1) for entry in row["benched"])),
+        benched=_pairs(row["benched"]),
+        probes=_pairs(row["probes"]),
     )
+
+
+def _pairs(entries: Sequence[str]) -> frozenset[Pair]:
+    return frozenset((provider, digest) for provider, digest in (entry.split(":", 1) for entry in entries))

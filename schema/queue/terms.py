@@ -8,6 +8,7 @@ from uuid import UUID
 
 from attrs import field, frozen
 
+from protocols.budget import CLAUDE
 from schema.rows import Job, JobType, Lease
 
 
@@ -27,6 +28,11 @@ class BudgetRule:
     night_multiplier: int = 1
     includes_convert: bool = True
     default_provider: str = "opencode"
+
+
+def is_counted(job_type: JobType, provider: str | None, rule: BudgetRule) -> bool:
+    """Whether a claim of such a job is a run that the budget counts; ``provider`` is who runs it."""
+    return provider == CLAUDE and (job_type is JobType.ENRICH or rule.includes_convert)
 
 
 @frozen
@@ -49,12 +55,16 @@ class ClaimRequest:
 
 @frozen
 class BudgetView:
-    """What the claim counted, for people: ``used`` of ``cap`` claude runs in the current clock hour."""
+    """What the claim counted before it took rows: ``used`` of ``cap`` claude runs in the current clock hour.
+
+    ``left_s``: seconds left of that hour, by the database clock. None when nothing was counted, because no run is allowed.
+    """
 
     used: int
     cap: int
     local_hour: int
     blocked: bool
+    left_s: float | None = None
 
 
 @frozen

@@ -9,9 +9,11 @@ from uuid import UUID
 
 from attrs import frozen
 
-from protocols.budget import PROVIDERS
+from protocols.budget import CLAUDE, PROVIDERS, hourly_cap, next_hour
 from schema.connection import Connection
 from schema.errors import JobNotFound
+from schema.queue.budget import count_runs
+from schema.queue.terms import BudgetRule
 from schema.records import JOB_COLUMNS, job_of, json_of
 from schema.rows import Job, JobStatus, JobType
 
@@ -191,6 +193,41 @@ async def recent_failures(connection: Connection, limit: int) -> Sequence[EndedB
         limit,
     )
     return [EndedBadly(UUID(int=row["id"].int), *(row[name] for name in _FAILURE_COLUMNS)) for row in rows]
+
+
+@frozen
+class BudgetNow:
+    """The claude budget by the database clock. Hours are clock hours of Amsterdam; ``waiting`` counts due claude jobs."""
+
+    used: int
+    cap: int
+    local_hour: int
+    next_local_hour: int
+    """What clocks show when this hour ends: in the nights of the clock change it is not the next number."""
+    at: dt.datetime
+    next_hour_at: dt.datetime
+    waiting: int
+
+    @property
+    def blocked(self) -> bool:
+        """No claude job is claimed before ``next_hour_at``."""
+        return self.used >= self.cap
+
+    @property
+    def left_s(self) -> float:
+        return (self.next_hour_at - self.at).total_seconds()
+
+
+async def budget_now(connection: Connection, rule: BudgetRule, *, at: dt.datetime | None = None) -> BudgetNow:
+    """As a claim by ``rule`` would find it now. ``at`` stands in for the database clock; only tests give it."""
+    used, local_hour, moment = await count_runs(connection, includes_convert=rule.includes_convert, at=at)
+    ends = next_hour(moment)
+    next_local = await connection.fetchval(
+        "SELECT EXTRACT(HOUR FROM $1::timestamptz AT TIME ZONE 'Europe/Amsterdam')::int", ends
+    )
+    cap = hourly_cap(rule.hourly_limit, rule.night_multiplier, local_hour)
+    waiting = await count_pending_runs(connection, CLAUDE, rule.default_provider)
+    return BudgetNow(used, cap, local_hour, next_local, moment, ends, waiting)
 
 
 async def count_pending_runs(connection: Connection, provider: str, default_provider: str) -> int:

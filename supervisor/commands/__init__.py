@@ -12,6 +12,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "jobs": ("supervisor.commands.jobs", "List, show, cancel or retry jobs."),
     "laws": ("supervisor.commands.laws", "List or show laws and their status."),
     "status": ("supervisor.commands.status", "Show the queue: what waits, runs, failed, is paused."),
+    "usage": ("supervisor.commands.usage", "Show what the calls of agents used and cost."),
     "pause": ("supervisor.commands.pause", "Let nobody take jobs of a type, or for a provider."),
     "resume": ("supervisor.commands.resume", "End a pause."),
     "provider": ("supervisor.commands.provider", "Free a provider that supervisors have benched."),

@@ -13,7 +13,7 @@ from supervisor.commands.session import json_option, print_json, quiet_logs
 if TYPE_CHECKING:
     from datetime import date
 
-    from actors.jobs.harvest.produce import Product
+    from protocols.lawproduct import Product
     from supervisor.settings.areas import Sources
 
 
@@ -49,29 +49,30 @@ def command(law_id: str, day: str | None, output: Path, style: str | None, keep_
         click.echo(f"downloading {law_id} ...", err=True)
     product, xml = trio.run(_product, sources, law_id, wanted, style or sources.style)
     paths = trio.run(_write, product, xml if keep_xml else None, output)
-    law = product.law
+    law = product.result
     if as_json:
         print_json(
             {
-                "law_id": law.law_id,
-                "title": law.title,
-                "valid_from": law.valid_from,
+                "law_id": product.law_id,
+                "title": law.law_name,
+                "valid_from": law.harvest_date,
                 "files": [str(output / path) for path in paths],
-                "referenced": product.referenced_bwb_ids,
+                "referenced": law.referenced_bwb_ids,
                 "warnings": law.warnings,
             }
         )
         return
     for warning in law.warnings:
         click.echo(f"Warning: {warning}", err=True)
-    click.echo(f"{law.title}, from {law.valid_from}: {len(law.articles)} entries", err=True)
+    click.echo(f"{law.law_name}, from {law.harvest_date}: {law.article_count} entries", err=True)
     for path in paths:
         click.echo(output / path)
 
 
 async def _product(sources: Sources, law_id: str, day: date | None, style_name: str) -> tuple[Product, bytes]:
     """The converted law, national or decentral, and the text it was made from."""
-    from actors.jobs.harvest.produce import produce_bwb, produce_cvdr
+    from actors.jobs.harvest.produce import order_of
+    from actors.ports.conversion import converted
     from actors.ports.fetch import open_fetcher
     from actors.ports.lawsource import LawRepository
     from protocols.bwb.toestand import Style
@@ -84,9 +85,9 @@ async def _product(sources: Sources, law_id: str, day: date | None, style_name: 
         repository = LawRepository(fetcher)
         if law_source(law_id) is LawSource.CVDR:
             local = await repository.fetch_cvdr(law_id, day)
-            return produce_cvdr(local, style=style, base=DEFAULT_BASE), local.text
+            return await converted(order_of(local, style=style, base=DEFAULT_BASE)), local.text
         national = await repository.fetch_bwb(law_id, day)
-        return produce_bwb(national, style=style, base=DEFAULT_BASE), national.toestand
+        return await converted(order_of(national, style=style, base=DEFAULT_BASE)), national.toestand
 
 
 async def _write(product: Product, xml: bytes | None, output: Path) -> list[str]:

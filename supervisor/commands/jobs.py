@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from actors.ports.database import Database
     from schema.rows import Job
+    from supervisor.commands.holdups import HoldUps
 
 
 @click.group(
@@ -52,8 +53,9 @@ Examples:
 def list_(status: str | None, job_type: str | None, law: str | None, limit: int, as_json: bool, embedded: bool) -> None:
     """List jobs, the newest first."""
 
-    async def work(database: Database) -> Sequence[Job]:
+    async def work(database: Database) -> tuple[Sequence[Job], HoldUps]:
         from schema.queue import views
+        from supervisor.commands.holdups import hold_ups
 
         wanted = views.JobFilter(
             status=None if status is None else JobStatus(status),
@@ -61,16 +63,18 @@ def list_(status: str | None, job_type: str | None, law: str | None, limit: int,
             law_id=law,
             limit=limit or None,
         )
-        return await database.run(views.find_jobs, wanted)
+        return await database.run(views.find_jobs, wanted), await hold_ups(database)
 
-    found = on_database(work, embedded=embedded)
+    found, held_up = on_database(work, embedded=embedded)
     if as_json:
-        print_json([document_of(job) for job in found])
+        print_json([{**document_of(job), "waits_for": held_up.why(job) or None} for job in found])
         return
     if not found:
         click.echo("no jobs", err=True)
         return
-    print_table(("ID", "TYPE", "LAW", "STATUS", "PRIO", "TRIES", "CREATED", "NOTE"), map(_row, found))
+    print_table(
+        ("ID", "TYPE", "LAW", "STATUS", "PRIO", "TRIES", "CREATED", "NOTE"), [_row(job, held_up) for job in found]
+    )
     if limit and len(found) == limit:
         click.echo(f"the newest {limit}; --limit 0 lists all", err=True)
 
@@ -175,7 +179,7 @@ def note_of(job: Job) -> str:
     return str(result.get("error") or result.get("law_name") or "").replace("\n", " ")
 
 
-def _row(job: Job) -> tuple[str, ...]:
+def _row(job: Job, held_up: HoldUps) -> tuple[str, ...]:
     return (
         str(job.id)[:8],
         job.job_type.value,
@@ -184,7 +188,7 @@ def _row(job: Job) -> tuple[str, ...]:
         str(job.priority),
         f"{job.deaths}/{job.max_attempts - job.releases}",
         f"{job.created_at:%Y-%m-%d %H:%M:%S}",
-        note_of(job),
+        held_up.why(job) or note_of(job),
     )
 
 

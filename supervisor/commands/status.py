@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +12,7 @@ import click
 from supervisor.commands.session import embedded_option, json_option, on_database, print_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from actors.ports.database import Database
     from schema.overview import Overview
@@ -50,12 +51,25 @@ def command(watch: bool, interval: float, as_json: bool, embedded: bool) -> None
         if not watch:
             _show_once(await _look(database, enrich, None), _budget(enrich), as_json)
             return
-        await _watch(database, enrich, interval, as_json)
+        await _until_told(partial(_watch, database, enrich, interval, as_json))
 
-    try:
-        on_database(work, embedded=embedded)
-    except KeyboardInterrupt:
-        sys.exit(0)
+    on_database(work, embedded=embedded)
+
+
+async def _until_told(show: Callable[[], Awaitable[None]]) -> None:
+    """Until Ctrl-C or SIGTERM: both end a view in order, and neither is an error."""
+    import signal
+
+    import trio
+
+    async def hear(scope: trio.CancelScope) -> None:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for _ in signals:
+                scope.cancel(reason="told to end")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hear, nursery.cancel_scope)
+        await show()
 
 
 async def _look(database: Database, enrich: Any, ended: Sequence[QueueCount] | None) -> Overview:

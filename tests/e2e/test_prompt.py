@@ -43,7 +43,7 @@ async def prompt(
     def run() -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "supervisor", "repl", *args],
-            env=pod.environ(XDG_RUNTIME_DIR=str(runtime), **environ),
+            env={**pod.environ(XDG_RUNTIME_DIR=str(runtime)), **environ},
             input=stdin,
             stdin=None if stdin is not None else subprocess.DEVNULL,
             capture_output=True,
@@ -56,7 +56,7 @@ async def prompt(
 
 
 async def started(pod: Fleet, runtime: Path, **environ: str) -> SupervisorProcess:
-    one = pod.start(XDG_RUNTIME_DIR=str(runtime), **environ)
+    one = pod.start(**{"XDG_RUNTIME_DIR": str(runtime), **environ})  # type: ignore[arg-type]
     await one.ready()
     await until(lambda: one.said("debug prompt"))
     return one
@@ -85,7 +85,7 @@ async def test_every_command_answers_and_scripts_see_by_the_exit_code_what_faile
     one = await started(pod, runtime)
     await pod.add([{"seconds": 60}])
     await until(lambda: len(pod.entries()) == 1)
-    names = "help tree actors jobs channels budget leases drain loglevel dump".split()
+    names = ["help", "tree", "actors", "jobs", "channels", "budget", "leases", "drain", "loglevel", "dump"]
     done = await prompt(pod, runtime, stdin="\n".join(names))
     assert done.returncode == exitcodes.CLEAN, done.stdout
     for expected in (

@@ -145,11 +145,11 @@ class Arena:
         """For ever: as soon as little is left to do, another batch of probes and harvests."""
         for batch in itertools.count():
             await self.add(workload(self.random_, batch))
-            await self._request_harvests(self.harvests[batch * HARVESTS : (batch + 1) * HARVESTS])
+            await self.request_harvests(self.harvests[batch * HARVESTS : (batch + 1) * HARVESTS])
             while (await self.sql("SELECT count(*)::int AS n FROM jobs WHERE status = 'pending'"))[0]["n"] > LOW_WATER:  # noqa: ASYNC110
                 await trio.sleep(0.3)
 
-    async def _request_harvests(self, law_ids: Sequence[str]) -> None:
+    async def request_harvests(self, law_ids: Sequence[str]) -> None:
         async def ask(connection: Any) -> None:
             async with connection.transaction():
                 for law_id in law_ids:
@@ -177,10 +177,12 @@ class Arena:
 
 
 @asynccontextmanager
-async def arena(ground: Ground, fleet: Fleet, *, seats: int, seed: int) -> AsyncIterator[Arena]:
+async def arena(
+    ground: Ground, fleet: Fleet, *, seats: int, seed: int, harvests: int = HARVESTS * BATCHES
+) -> AsyncIterator[Arena]:
     """Everything made, nobody started."""
     remote = _remote(fleet.folder)
-    works = laws(HARVESTS * BATCHES)
+    works = laws(harvests)
     lay_out(fleet.folder / "mirror", works)
     await trio.to_thread.run_sync(run_on, fleet.database_url, _prepare)
     made: list[Seat] = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -51,22 +53,34 @@ def play(ground: Ground, plan: Plan, folder: Path) -> Outcome:
 
 async def _play(ground: Ground, plan: Plan, pods: Fleet, began: float) -> Outcome:
     async with arena(ground, pods, seats=plan.seats, seed=plan.seed) as playing:
-        async with trio.open_nursery() as hands:
-            for seat in playing.seats:
-                hands.start_soon(seat.keep)
-            for seat in playing.seats:
-                await seat.ready()
-            hands.start_soon(playing.let_time_pass)
+        async with supervised(playing):
             async with trio.open_nursery() as feeding:
                 feeding.start_soon(playing.feed)
                 await _inflict_all(playing, plan)
                 feeding.cancel_scope.cancel()
-            await playing.settled(SETTLE_LIMIT_S)
-            idle = await _idle_in_transaction(playing)
-            complaints = await _close(playing)
-            hands.cancel_scope.cancel()
-        verdict = judge(await _gather(playing, idle, complaints), grace_s=GRACE_S)
+            verdict = await conclude(playing)
         return Outcome(plan, verdict, playing.inflicted, playing.skipped, _points(playing), time.monotonic() - began)
+
+
+@asynccontextmanager
+async def supervised(playing: Arena) -> AsyncIterator[trio.Nursery]:
+    """A supervisor on every seat, ready at the begin of the block, and waiting times that pass quickly."""
+    async with trio.open_nursery() as hands:
+        for seat in playing.seats:
+            hands.start_soon(seat.keep)
+        for seat in playing.seats:
+            await seat.ready()
+        hands.start_soon(playing.let_time_pass)
+        yield hands
+        hands.cancel_scope.cancel()
+
+
+async def conclude(playing: Arena, limit_s: float = SETTLE_LIMIT_S) -> Verdict:
+    """Let all jobs end, then all supervisors, and judge."""
+    await playing.settled(limit_s)
+    idle = await _idle_in_transaction(playing)
+    complaints = await _close(playing)
+    return judge(await _gather(playing, idle, complaints), grace_s=GRACE_S)
 
 
 async def _inflict_all(playing: Arena, plan: Plan) -> None:

@@ -12,7 +12,6 @@ import attrs
 import pytest
 from structlog.testing import capture_logs
 
-from actors.jobs.harvest import produce
 from actors.jobs.harvest.job import Harvest, HarvestSettings
 from actors.ports.corpus import open_corpus
 from actors.ports.database import Database
@@ -21,6 +20,7 @@ from actors.ports.fetchsettings import FetchSettings
 from actors.ports.foldercorpus import FolderCorpus
 from actors.ports.lawsource import LawRepository
 from actors.ports.queue import UnitOfWork
+from protocols import lawproduct
 from protocols.bwb.loss import LossReport, loss_report
 from protocols.bwb.toestand import Style
 from protocols.corpus import CorpusPort, CorpusSettings
@@ -184,7 +184,7 @@ async def test_a_law_that_lost_text_is_logged_with_its_places_counted_and_told_i
         del loaded["articles"][1]
         return loss_report(xml, loaded)
 
-    monkeypatch.setattr(produce, "loss_report", lossy)
+    monkeypatch.setattr(lawproduct, "loss_report", lossy)
     bench.site.serve_works([lanterns()])
     bench.git = False
     with capture_logs() as logs:
@@ -215,6 +215,20 @@ async def test_laws_that_the_text_cites_are_queued_one_step_deeper_at_priority_3
         (CITED, 30, {"bwb_id": CITED, "date": "2024-03-01", "depth": 5}),
         (OTHER, 30, {"bwb_id": OTHER, "date": "2024-03-01", "depth": 5}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "passed_on"),
+    [({}, {}), ({"date": None}, {}), ({"date": "2025-06-30"}, {"date": "2025-06-30"})],
+    ids=["no date", "none", "a date"],
+)
+async def test_follow_ups_get_the_date_that_was_asked_for_and_never_the_one_it_resolved_to(
+    bench: Bench, asked: JsonObject, passed_on: JsonObject
+) -> None:  # BW-05
+    bench.site.serve_works([lanterns(cites=[CITED])])
+    job = await bench.harvest(payload={"bwb_id": LAW, **asked})
+    assert job.result["harvest_date"] == "2024-03-01"
+    assert await pending(bench) == [(CITED, 30, {"bwb_id": CITED, "depth": 1, **passed_on})]
 
 
 @pytest.mark.parametrize("limit", [{"no_follow": True}, {"max_depth": 0}, {"depth": 1000}])
@@ -326,7 +340,7 @@ async def test_a_lost_lease_pushes_nothing(bench: Bench) -> None:
 )
 async def test_a_law_without_text_is_completed_as_not_harvestable(
     bench: Bench, manifest: dict[str, str], reason: JsonObject
-) -> None:
+) -> None:  # BW-01
     bench.site.serve(f"/bwb/{LAW}/manifest.xml", Reply(body=bwb_works.manifest_xml(LAW, **manifest)))  # type: ignore[arg-type]
     job = await bench.harvest()
     assert (job.status, job.result) == (JobStatus.COMPLETED, {"skipped": reason})

@@ -19,7 +19,6 @@ from attrs import define, evolve
 from structlog.testing import LogCapture
 from structlog.typing import EventDict
 
-from protocols.failures import InvalidInput
 from supervisor.logs import Redactor
 from supervisor.metrics import Metrics
 from supervisor.repl.scene import Scene
@@ -29,6 +28,7 @@ from supervisor.repl.wire import MOST_ANSWER_BYTES
 from supervisor.taskview import TaskClock
 from supervisor.watchdog import Watchdog
 from tests.actors.test_tree import Grown, for_ever
+from tests.kit.processes import until
 
 SECRET = "planted-secret-0815"
 QUICK = SessionRule(command_s=0.3, send_s=0.3, idle_s=20, python=True)
@@ -72,7 +72,10 @@ class Caller:
         return await self.answer()
 
     async def ended(self) -> bool:
-        return await self.stream.receive_some(1) == b""
+        try:
+            return await self.stream.receive_some(1) == b""
+        except trio.BrokenResourceError:  # closed over something that was not read any more
+            return True
 
 
 @define
@@ -170,11 +173,9 @@ async def test_a_client_that_vanishes_in_the_middle_of_a_command_ends_it(folder:
     async with staged(folder / "s", evolve(QUICK, command_s=60)) as stage:
         async with stage.caller() as one:
             await one.stream.send_all(b"await trio.sleep(50)\n")
-            while not [line for line in said if line["event"] == "repl command"]:
-                await trio.sleep(0.005)
+            await until(lambda: any(line["event"] == "repl command" for line in said))
         with trio.fail_after(2):
-            while not [line for line in said if line["event"] == "repl closed"]:
-                await trio.sleep(0.005)
+            await until(lambda: any(line["event"] == "repl closed" for line in said))
             async with stage.caller() as next_:
                 assert await next_.ask("2") == ("2\n", ">")
 
@@ -191,8 +192,7 @@ async def test_a_client_that_does_not_read_is_dropped(folder: Path, said: list[E
     async with staged(folder / "s") as stage, stage.caller() as one:
         one.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         with pytest.raises(trio.BrokenResourceError):
-            while True:  # answers of 64 kB pile up until the server gives up
-                await one.stream.send_all(b"print('x' * 60000)\n")
+            await one.stream.send_all(b"print('x' * 60000)\n" * 100_000)  # answers pile up until the server gives up
         assert not [line for line in said if line["event"] == "repl failed"]
 
 
@@ -214,7 +214,12 @@ async def test_what_a_command_raises_is_text_be_it_a_group_or_an_exit(folder: Pa
         text, mark = await one.ask("raise ExceptionGroup('two', [ValueError(1), KeyError('k')])")
         assert mark == "!"
         assert all(word in text for word in ("ExceptionGroup: two", "ValueError: 1", "KeyError: 'k'"))
-        for line in ("raise SystemExit(3)", "raise KeyboardInterrupt", "raise BaseException('own')", "import sys; sys.exit()"):
+        for line in (
+            "raise SystemExit(3)",
+            "raise KeyboardInterrupt",
+            "raise BaseException('own')",
+            "import sys; sys.exit()",
+        ):
             text, mark = await one.ask(line)
             assert mark == "!", text
         text, mark = await one.ask("nursery.start_soon(lambda: 1/0)")
@@ -259,7 +264,7 @@ async def test_without_python_only_commands_are_done_and_their_words_are_checked
         )
         assert await one.ask("tree please") == ("`tree` is followed by nothing\n", "!")
         text, mark = await one.ask("budget")
-        assert ("3 of 0, none is allowed" in text or "used up" in text, mark) == (True, ">")
+        assert ("3 of 3, used up: claude jobs wait for 00:00" in text, mark) == (True, ">")
         assert await one.ask("   ") == ("", ">")
 
 
@@ -306,5 +311,5 @@ async def test_a_stale_socket_is_replaced_and_a_living_one_is_left_alone(folder:
             assert second.server.path is None
         async with stage.caller() as one:
             assert (await one.ask("1"))[1] == ">"
-    assert isinstance(InvalidInput("x"), Exception)
-    assert "another process answers" in [line["why"] for line in said if line["event"] == "no debug prompt here"][0]
+    (line,) = [line for line in said if line["event"] == "no debug prompt here"]
+    assert "another process answers" in line["why"]

@@ -10,19 +10,22 @@ from uuid import UUID, uuid4
 import trio
 from attrs import define, field, frozen
 
+from actors.budget import BudgetKeeper
 from actors.claimer import Claimer, ClaimRule
 from actors.heartbeat import BeatRule, Heartbeat
 from actors.jobs.base import Completion, JobHandler, Work
 from actors.jobslots import JobSlots
+from actors.ports.budgetgate import BudgetGate
 from actors.ports.latest import LatestWins
 from actors.ports.lifecycle import Lifecycle
 from actors.ports.memoryqueue import MemoryQueue
-from actors.ports.queue import ClaimRequest, Want
+from actors.ports.queue import BudgetRule, ClaimRequest, Want
 from actors.ports.slots import RoleSlots, SlotLedger
 from actors.progress import ProgressRule, ProgressWriter
 from actors.runner import JobRunner, RunRule
 from protocols.failures import JsonObject
 from protocols.messages import (
+    BudgetCounted,
     CancelJob,
     ClaimedJob,
     ClaimerMessage,
@@ -64,6 +67,7 @@ class ActorHouse:
     timeouts: Mapping[JobType, float] = field(factory=lambda: {JobType.PROBE: TIMEOUT_S})
     beat_rule: BeatRule = field(factory=BeatRule)
     run_rule: RunRule = field(factory=RunRule)
+    gate: BudgetGate = field(factory=lambda: BudgetGate(BudgetRule(hourly_limit=10)))
 
     def __attrs_post_init__(self) -> None:
         self.queue = FaultyQueue(self.memory)
@@ -71,6 +75,7 @@ class ActorHouse:
         self.lifecycle.advance(Phase.RUNNING)
         self.to_heartbeat, self.heartbeat_inbox = trio.open_memory_channel[HeartbeatMessage](math.inf)
         self.to_claimer, self.claimer_inbox = trio.open_memory_channel[ClaimerMessage](math.inf)
+        self.to_budget, self.budget_inbox = trio.open_memory_channel[BudgetCounted](math.inf)
         self.claims_in, self.claims = trio.open_memory_channel[ClaimedJob](0)
         self.to_jobs, self.cancels = trio.open_memory_channel[CancelJob](math.inf)
         self.to_progress, self.progress_inbox = trio.open_memory_channel[FlushProgress](math.inf)
@@ -80,6 +85,8 @@ class ActorHouse:
     heartbeat_inbox: trio.MemoryReceiveChannel[HeartbeatMessage] = field(init=False)
     to_claimer: trio.MemorySendChannel[ClaimerMessage] = field(init=False)
     claimer_inbox: trio.MemoryReceiveChannel[ClaimerMessage] = field(init=False)
+    to_budget: trio.MemorySendChannel[BudgetCounted] = field(init=False)
+    budget_inbox: trio.MemoryReceiveChannel[BudgetCounted] = field(init=False)
     claims_in: trio.MemorySendChannel[ClaimedJob] = field(init=False)
     claims: trio.MemoryReceiveChannel[ClaimedJob] = field(init=False)
     to_jobs: trio.MemorySendChannel[CancelJob] = field(init=False)
@@ -95,8 +102,12 @@ class ActorHouse:
     def claimer(self, *, answer_limit_s: float = 15) -> Claimer:
         claim_rule = ClaimRule("test", self.timeouts, grace_s=self.run_rule.grace_s, answer_limit_s=answer_limit_s)
         return Claimer(
-            self.queue, self.ledger, claim_rule, self.claimer_inbox, self.to_heartbeat, self.claims_in, self.lifecycle
-        )
+            self.queue, self.ledger, claim_rule, self.claimer_inbox, self.to_heartbeat, self.claims_in, self.lifecycle,
+            self.gate, self.to_budget,
+        )  # fmt: skip
+
+    def budget(self) -> BudgetKeeper:
+        return BudgetKeeper(self.gate, self.budget_inbox, self.to_claimer)
 
     def runner(self, claimed: ClaimedJob) -> JobRunner:
         return JobRunner(

@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import define, evolve, field
 
-from actors.agent import CallOutcome
+from actors.agent import CallOutcome, SliceCall
 from actors.agentcalls import AgentCalls, CallsEnd
 from actors.jobs.enrich.lane import Lane, Order
 from actors.jobs.enrich.settings import EnrichSettings
@@ -23,6 +23,7 @@ from actors.ports.fetchsettings import FetchSettings
 from actors.ports.skillfiles import skills_folder
 from protocols import sessions
 from protocols.agentview import AgentView
+from protocols.dialects.base import AgentCall
 from protocols.stall import StallLimits
 from tests.kit import agentbinaries
 from tests.kit.models.anthropic import Anthropic
@@ -40,7 +41,11 @@ EDITED: Final = LAW_TEXT.replace("null", "{}")
 
 def environ_of(provider: str, server: ModelServer) -> dict[str, str]:
     """What a supervisor's environment has to say of ``provider`` and its model server."""
-    shared = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", f"{provider.upper()}_PATH": str(agentbinaries.binary(provider))}
+    shared = {
+        "PATH": os.environ["PATH"],
+        "LANG": "C.UTF-8",
+        f"{provider.upper()}_PATH": str(agentbinaries.binary(provider)),
+    }
     if provider == "claude":
         return {**shared, "CLAUDE_BASE_URL": server.url, "CLAUDE_CODE_OAUTH_TOKEN": SECRETS[provider]}
     return {**shared, "VLAM_API_URL": server.url, "VLAM_API_KEY": SECRETS[provider]}
@@ -114,10 +119,14 @@ class Workshop:
     def _is_claude(self) -> bool:
         return self.provider == "claude"
 
+    def running(self) -> set[int]:
+        """The pids of whoever works for this job, by its folders in their environment: the CLI and all it started."""
+        return {row.pid for row in proctable.rows() if row.alive and _names(row.pid, self.folder.path)}
+
     def clis(self) -> set[int]:
-        """The pids of the CLI's processes that run now, by the program that they execute."""
+        """Those of them that execute the CLI's own program."""
         program = os.path.realpath(self.lane.binary)
-        return {row.pid for row in proctable.rows() if row.alive and _executes(row.pid, program)}
+        return {pid for pid in self.running() if _executes(pid, program)}
 
     async def run(
         self,
@@ -127,10 +136,11 @@ class Workshop:
         attach: str | None = None,
         limit_s: float = 50.0,
         folders: Sequence[SliceFolder] | None = None,
+        bash: bool = False,
     ) -> CallsEnd:
-        """One call, or one in each of ``folders`` at once."""
+        """One call, or one in each of ``folders`` at once. ``bash``: it may run commands, as in a conversion."""
         orders = [Order(at, prompt, plan or sessions.Cold(), attach) for at in folders or (self.folder,)]
-        credential = self.lane.credential(())
+        credential = self.lane.credentials[0]
         async with AsyncExitStack() as stack:
             made = [
                 await stack.enter_async_context(
@@ -138,7 +148,19 @@ class Workshop:
                 )
                 for order in orders
             ]
-            return await self.calls.run(*made)
+            return await self.calls.run(*(self._with_bash(call, prompt) if bash else call for call in made))
+
+    def _with_bash(self, call: SliceCall, prompt: str) -> SliceCall:
+        assert self.lane.model is not None
+        asked = AgentCall(prompt, str(call.command.cwd), self.lane.model, bash=True)
+        return evolve(call, command=evolve(call.command, argv=self.lane.dialect.command(self.lane.binary, asked).argv))
+
+
+def _names(pid: int, folder: Path) -> bool:
+    try:
+        return str(folder).encode() in Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
 
 
 def _executes(pid: int, program: str) -> bool:

@@ -70,6 +70,43 @@ def model(number: str, extra: str = "") -> str:
     )
 
 
+_CLI = '''\
+#!/usr/bin/python3
+import json, os, re, sys
+
+prompt = sys.argv[sys.argv.index("-p") + 1]
+law = re.search(r"law in `([^`]+)`", prompt)[1]
+text = open(law).read()
+for number in re.search(r"untouched: ([^.]*)\\.", prompt)[1].split(", "):
+    line = "    url: https://example.org/BWBR0000001#%s\\n" % number
+    text = text.replace(line, line + """\\
+    machine_readable:
+      definitions:
+        BIJDRAGE: {value: 100, type: amount, type_spec: {unit: eurocent}}
+      execution:
+        output: [{name: bijdrage, type: amount, type_spec: {unit: eurocent}}]
+        actions: [{output: bijdrage, value: $BIJDRAGE}]
+""")
+assert os.path.exists(".claude/skills/law-generate/SKILL.md")
+open(law, "w").write(text)
+say = lambda **fields: print(json.dumps(fields), flush=True)
+say(type="system", subtype="init", cwd=os.getcwd(), session_id="s", model="claude-opus-5-5", tools=[],
+    secret=os.environ.get("DATABASE_URL"))
+say(type="result", subtype="success", is_error=False, result="done", session_id="s", total_cost_usd=0.5,
+    terminal_reason="completed",
+    usage={"input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 4})
+'''
+
+
+def fake_claude(folder: Path) -> Path:
+    """A program that takes claude's command line and enriches what its prompt names."""
+    folder.mkdir(exist_ok=True)
+    cli = folder / "claude"
+    cli.write_text(_CLI)
+    cli.chmod(0o755)
+    return cli
+
+
 @attrs.define
 class Scene:
     """One call, as its agent sees it. ``say`` is what it prints; ``code`` its end."""
@@ -141,7 +178,8 @@ class ScriptedRunner:
         self.scenes.append(scene)
         try:
             await trio.lowlevel.checkpoint()
-            spool.put(b"" if self.opencode else agentlines.init())
+            if not self.opencode:
+                spool.put(agentlines.init())
             self.agent(scene)
             for line in scene.lines:
                 spool.put(line)

@@ -56,6 +56,13 @@ class Loaded:
     restarted: CarriedOver | None = None
     library: Library | None = None
 
+    @property
+    def mark(self) -> str:
+        """Equal for two loads from which the same window would begin: same law, same base, same cursor."""
+        cursor = self.state.cursor
+        parts = (blob_id(self.law), self.source_hash, "" if cursor is None else f"{cursor.position} {cursor.path}")
+        return " ".join(parts)
+
 
 @frozen
 class Product:
@@ -80,7 +87,7 @@ class Flow(Protocol):
     def pushes(self) -> bool: ...
 
     async def resume(self, work: Work, payload: EnrichPayload, provider: str) -> Completion | None:
-        """The completion of a window that an earlier attempt delivered; None: there is none (D53)."""
+        """The completion of a window that an earlier attempt finished; None: there is none that still fits (D53)."""
         ...
 
     async def load(self, work: Work, payload: EnrichPayload) -> Loaded: ...
@@ -115,10 +122,16 @@ class CorpusFlow:
         if stored is None or not _is_pending(stored):
             return None
         await self.branch.tip()
-        if await self.branch.find_commit({JOB_TRAILER: str(work.job.id), "Window": stored["window"]}) is None:
+        if await self.branch.find_commit({JOB_TRAILER: str(work.job.id), "Window": stored["window"]}) is not None:
+            _log.info("an earlier attempt pushed this window; completing with its result")
+            return _completion(payload, provider, stored["result"], stored["coverage"], None)
+        loaded = await self.load(work, payload)
+        if loaded.mark != stored["mark"]:
             return None
-        _log.info("an earlier attempt pushed this window; completing with its result")
-        return _completion(payload, provider, stored["result"], stored["coverage"], None)
+        _log.info("an earlier attempt finished this window; pushing its result again")
+        files = {path: content.encode() for path, content in stored["files"].items()}
+        product = Product(files, stored["result"], stored["coverage"], False, stored["window"])
+        return await self.deliver(work, payload, provider, loaded, product)
 
     async def load(self, work: Work, payload: EnrichPayload) -> Loaded:
         """BaseDrift, LawMissing, ContentFailure for a law that cannot be read, and the corpus' own failures."""
@@ -156,7 +169,13 @@ class CorpusFlow:
         self, work: Work, payload: EnrichPayload, provider: str, loaded: Loaded, product: Product
     ) -> Completion:
         """Store the result for a retry, push, and complete with it (D53). PushConflict when somebody else was faster."""
-        pending = {"window": product.window, "result": product.result, "coverage": product.coverage}
+        pending = {
+            "window": product.window,
+            "result": product.result,
+            "coverage": product.coverage,
+            "mark": loaded.mark,
+            "files": {path: content.decode(errors="replace") for path, content in product.files.items()},
+        }
         await work.write(partial(save_pending_result, document=pending))
         publication = Publication(
             content=tuple(FileChange(path, content) for path, content in product.files.items()),
@@ -224,7 +243,8 @@ def _is_pending(stored: JsonObject) -> bool:
     return (
         isinstance(stored.get("result"), dict)
         and isinstance(stored.get("coverage"), int | float)
-        and isinstance(stored.get("window"), str)
+        and isinstance(stored.get("files"), dict)
+        and all(isinstance(stored.get(key), str) for key in ("window", "mark"))
     )
 
 

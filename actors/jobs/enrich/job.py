@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 
@@ -19,14 +18,13 @@ from actors.jobs.enrich.lane import Lane
 from actors.jobs.enrich.product import SearchName, product_of
 from actors.jobs.enrich.rounds import closing_pass, window_gates
 from actors.jobs.enrich.settings import EnrichSettings
-from actors.jobs.enrich.translate import base_of, translate
+from actors.jobs.enrich.translate import KEEP_LIMIT_S, base_of, keep_partial, translate
 from actors.jobs.enrich.watch import ProgressWatch
 from actors.ports.agentfolders import AttemptFolder, WorkRoot
 from actors.ports.agentprocess import AgentRunner
 from protocols import envelope
 from protocols.agentview import AgentView
 from protocols.compose import LawSource
-from protocols.credentials import Credential
 from protocols.enrichpayload import EnrichPayload, provider_of, read_enrich_payload
 from protocols.enrichsteps import RECONCILE, WINDOW
 from protocols.failures import ContentFailure, JobTimedOut, ProviderTrouble, SupervisorError
@@ -38,12 +36,8 @@ from protocols.windows import Cursor, Window, plan_window
 from schema import enrich, pauses
 from schema.connection import Connection
 from schema.enrichblobs import PartialWork, load_partial
+from schema.pauses import Usable
 from schema.rows import Job, JobType
-
-QUOTA_RECHECK_S = 3600.0
-"""A provider may name a time days away; it is asked again every hour (D52)."""
-CREDENTIAL_RECHECK_S = 900.0
-"""After this long the next job probes a credential that was refused."""
 
 LAST_REPORT_S = 2.0
 
@@ -81,14 +75,10 @@ class Enrich:
         completion: Completion | None = None
         finished: tuple[Loaded, Product] | None = None
         with trio.CancelScope(deadline=deadline) as scope:
-            benched = await self._begin(work, payload, provider)
+            usable = await self._begin(work, payload, provider)
             completion = await flow.resume(work, payload, provider)
             if completion is None:
-                try:
-                    finished = await self._window(work, payload, flow, lane, benched, deadline)
-                except ProviderTrouble as trouble:
-                    await self._bench(work, lane, trouble)
-                    raise
+                finished = await self._window(work, payload, flow, lane, usable, deadline)
         if scope.cancelled_caught:
             raise JobTimedOut(self._time_out_text(payload), limit_s=self.settings.job_timeout_s)
         if completion is None:
@@ -100,9 +90,9 @@ class Enrich:
         limit = f"{self.settings.job_timeout_s:g}"
         return f"verrijking time-out na {limit}s" if payload.is_task_flow else f"the job took longer than {limit} s"
 
-    async def _begin(self, work: Work, payload: EnrichPayload, provider: str) -> frozenset[str]:
-        """Take the law on, in the corpus flow; returns the credentials (by hash) that are in trouble."""
-        benched: set[str] = set()
+    async def _begin(self, work: Work, payload: EnrichPayload, provider: str) -> Usable:
+        """Take the law on, in the corpus flow; returns which credentials are in trouble."""
+        found: list[Usable] = []
 
         async def unit(connection: Connection, job: Job) -> None:
             if not payload.is_task_flow:
@@ -110,12 +100,10 @@ class Enrich:
                 await enrich.begin(connection, job)
                 await enrich.reserve_directory(connection, job, provider, directory)
                 await enrich.check_cost(connection, job, self.settings.max_cost_millicents)
-            for pause in await pauses.list_provider_pauses(connection):
-                if pause.provider == provider:
-                    benched.add(pause.credential_hash)
+            found.append(await pauses.usable_for(connection, provider, job.id))
 
         await work.write(unit)
-        return frozenset(benched)
+        return found[-1]
 
     async def _window(
         self,
@@ -123,7 +111,7 @@ class Enrich:
         payload: EnrichPayload,
         flow: Flow,
         lane: Lane,
-        benched: frozenset[str],
+        usable: Usable,
         deadline: float,
     ) -> tuple[Loaded, Product]:
         self.root.expect_space()
@@ -132,7 +120,7 @@ class Enrich:
         window = self._plan(payload, source, None if payload.restart else loaded.state.cursor)
         async with self.root.attempt(str(work.job.id), work.job.attempts) as folder:
             kept = await self._partial(work, loaded.law)
-            credential = lane.credential(benched)
+            credential = lane.credential(usable)
             calls = JobCalls(work, lane, folder, self.runner(), AgentView(lane.dialect.name), deadline, credential)
             desk = await self._desk(work, payload, lane, folder, loaded, window, calls, kept)
             await self._watched(desk)
@@ -215,43 +203,26 @@ class Enrich:
         only_closing = WINDOW not in desk.settings.steps
         if not desk.window.empty:
             await translate(desk)
-            await window_gates(desk)
-        if desk.window.law_complete and RECONCILE in desk.settings.steps and (only_closing or not desk.window.empty):
-            await closing_pass(desk)
+        ended = False
+        try:
+            if not desk.window.empty:
+                await window_gates(desk)
+            closes = desk.window.law_complete and RECONCILE in desk.settings.steps
+            if closes and (only_closing or not desk.window.empty):
+                await closing_pass(desk)
+            ended = True
+        finally:
+            if not ended:  # what was translated is not lost to a gate, a drain or a broken line
+                with trio.move_on_after(KEEP_LIMIT_S, shield=True):
+                    await keep_partial(desk)
 
     async def _bench(self, work: Work, lane: Lane, trouble: ProviderTrouble) -> None:
-        """Nobody claims for this provider, or with this credential, for a while (D52)."""
-        now = dt.datetime.now(dt.UTC)
-        until = now + dt.timedelta(seconds=_recheck_s(trouble, now.timestamp()))
-        hashes = {credential.hash for credential in _used(lane, trouble)} or {""}
+        """A provider in trouble that did not cost the window: nobody claims for it for a while all the same (D52)."""
 
         async def unit(connection: Connection, job: Job) -> None:
-            for credential_hash in sorted(hashes):
-                await pauses.bench_provider(
-                    connection,
-                    lane.dialect.name,
-                    credential_hash=credential_hash,
-                    until=until,
-                    reason=trouble.message,
-                )
+            await pauses.bench_for(connection, trouble, lane.dialect.name)
 
         await work.write(unit)
-        _log.warning("provider benched", provider=lane.dialect.name, until=until.isoformat(), why=trouble.message)
-
-
-def _recheck_s(trouble: ProviderTrouble, now: float) -> float:
-    if trouble.details.get("reason") != "quota":
-        return CREDENTIAL_RECHECK_S
-    named = trouble.details.get("retry_after_s")
-    resets = trouble.details.get("resets_at")
-    wait = named if isinstance(named, int | float) else resets - now if isinstance(resets, int | float) else None
-    return QUOTA_RECHECK_S if wait is None else min(max(wait, 60.0), QUOTA_RECHECK_S)
-
-
-def _used(lane: Lane, trouble: ProviderTrouble) -> tuple[Credential, ...]:
-    """The credential of the call, which the failure names by its hash."""
-    named = trouble.details.get("credential")
-    return tuple(credential for credential in lane.credentials if credential.hash == named)
 
 
 def _readable_law(law: bytes) -> LawSource:

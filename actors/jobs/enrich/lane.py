@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from protocols.credentials import Credential, choose, credentials_of
 from protocols.dialects import DIALECTS
 from protocols.dialects.base import AgentCall, Dialect, Session
 from protocols.skillset import NotConfigured
+from schema.pauses import Usable
 
 _log = structlog.get_logger(__name__)
 
@@ -75,9 +76,13 @@ class Lane:
         """What must appear in no text."""
         return tuple(credential.secret for credential in self.credentials)
 
-    def credential(self, benched: Collection[str]) -> Credential | None:
-        """The one for a window: it is kept for all its calls, so that the cache of the provider stays warm."""
-        chosen = choose(self.credentials, time.time(), benched)
+    def credential(self, usable: Usable) -> Credential | None:
+        """The one for a window: it is kept for all its calls, so that the cache of the provider stays warm.
+
+        A job that was let through to try one in trouble again uses that one (D52).
+        """
+        probed = tuple(credential for credential in self.credentials if credential.hash in usable.probes)
+        chosen = choose(probed or self.credentials, time.time(), usable.benched)
         if chosen is not None and chosen.count > 1:
             _log.info("agent credential", provider=self.dialect.name, chosen=str(chosen), kind=chosen.kind)
         return chosen

@@ -1,6 +1,6 @@
 """The harvest job: one law from its repository into the corpus (``queue.md`` 3, ``harvester.md`` 16).
 
-``job`` is the handler, ``produce`` makes files out of documents, ``compare`` finds out what is different from last time.
+``job`` is the handler, ``produce`` orders the conversion of documents, ``compare`` finds out what is different from last time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ async def open_harvest(means: Means) -> AsyncIterator[JobHandler]:
     async with open_fetcher(settings.fetch) as fetcher:
         repository = LawRepository(fetcher)
         if settings.corpus is None:
-            yield Harvest(settings, repository, FolderCorpus(settings.folder), means.meter)
+            yield Harvest(settings, repository, FolderCorpus(settings.folder), means.meter, means.guardian)
             return
         async with open_corpus(settings.corpus, means.guardian) as corpus:
-            yield Harvest(settings, repository, corpus, means.meter)
+            yield Harvest(settings, repository, corpus, means.meter, means.guardian)

@@ -7,10 +7,10 @@ from pathlib import PurePosixPath
 import trio
 
 from actors.jobs.base import Work
-from actors.jobs.harvest.produce import Product
 from protocols.corpus import CorpusPort
 from protocols.failures import Permanent
 from protocols.law import Layer
+from protocols.lawproduct import Product
 from protocols.lawyaml import UnreadableLaw, load_law
 from protocols.payloads import Change
 from schema import harvest
@@ -34,9 +34,9 @@ async def what_changed(work: Work, corpus: CorpusPort, product: Product, base: s
     """
     version = await _last_version(work, product)
     if version is not None:
-        if version.source_sha256 != product.source_sha256:
+        if version.source_sha256 != product.result.source_sha256:
             return Change.TEXT
-        return Change.NONE if version.content_sha256 == product.content_sha256 else Change.CONVERTER
+        return Change.NONE if version.content_sha256 == product.result.content_sha256 else Change.CONVERTER
     if work.job.attempts > 1 and (
         base is None or await corpus.find_commit({JOB_TRAILER: str(work.job.id)}) is not None
     ):
@@ -48,9 +48,9 @@ async def refuse_foreign_path(corpus: CorpusPort, product: Product, base: str | 
     """PathTaken when the file at the path of ``product`` is another law's: nothing overwrites a law with another."""
     present = await corpus.read(product.path, at=base)
     owner = None if present is None else await trio.to_thread.run_sync(_law_id_in, present)
-    if owner not in (None, *_ids(product)):
+    if owner not in (None, *product.known_as):
         raise PathTaken(
-            f"{product.path} holds {owner}; {product.law.law_id} has the same kind, title and date", owner=owner
+            f"{product.path} holds {owner}; {product.law_id} has the same kind, title and date", owner=owner
         )
 
 
@@ -63,7 +63,7 @@ async def former_path(corpus: CorpusPort, product: Product, base: str | None) ->
         if other == product.path:
             continue
         present = await corpus.read(other, at=base)
-        if present is not None and await trio.to_thread.run_sync(_law_id_in, present) in _ids(product):
+        if present is not None and await trio.to_thread.run_sync(_law_id_in, present) in product.known_as:
             return other
     return None
 
@@ -88,7 +88,3 @@ def _law_id_in(content: bytes) -> str | None:
         if isinstance(law.get(key), str):
             return str(law[key])
     return None
-
-
-def _ids(product: Product) -> tuple[str, ...]:
-    return tuple(known for known in (product.law.bwb_id, product.law.cvdr_id) if known)

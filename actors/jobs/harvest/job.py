@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date
-from functools import partial
 from pathlib import Path
 
 import structlog
-import trio
 from attrs import evolve, field, frozen
 
 from actors.jobs.base import Completion, Work
 from actors.jobs.harvest.compare import JOB_TRAILER, former_path, refuse_foreign_path, what_changed
-from actors.jobs.harvest.produce import Product, produce_bwb, produce_cvdr
+from actors.jobs.harvest.produce import order_of
+from actors.ports.conversion import converted
 from actors.ports.cvdrsource import CvdrDocuments
 from actors.ports.fetchsettings import FetchSettings
+from actors.ports.guardian import Guardian
 from actors.ports.lawsource import BwbDocuments, LawRepository
 from actors.ports.meter import Meter, NoMeter
 from protocols.bwb.errors import ConversionError
 from protocols.bwb.toestand import Style
 from protocols.corpus import CorpusPort, CorpusSettings, FileChange, Publication
+from protocols.lawproduct import Product
 from protocols.payloads import Change, HarvestPayload, HarvestResult, read_harvest_payload, to_document
 from schema import harvest
 from schema.connection import Connection
@@ -54,6 +54,7 @@ class Harvest:
     repository: LawRepository
     corpus: CorpusPort
     meter: Meter = field(factory=NoMeter)
+    guardian: Guardian | None = None
     job_type: JobType = JobType.HARVEST
 
     async def run(self, work: Work) -> Completion:
@@ -65,7 +66,7 @@ class Harvest:
         base = await self.corpus.tip(max_age_s=FRESH_TIP_S)
         work.report({"phase": "download", "step": 1, "total_steps": 3})
         product = await self._produce(work, payload)
-        work.report({"phase": "publish", "step": 3, "total_steps": 3, "articles_total": len(product.law.articles)})
+        work.report({"phase": "publish", "step": 3, "total_steps": 3, "articles_total": product.result.article_count})
         await refuse_foreign_path(self.corpus, product, base)
         change = await what_changed(work, self.corpus, product, base)
         moved_from = await former_path(self.corpus, product, base)
@@ -75,18 +76,12 @@ class Harvest:
     async def _produce(self, work: Work, payload: HarvestPayload) -> Product:
         day = None if payload.date is None else date.fromisoformat(payload.date)
         max_bytes = None if payload.max_size_mb is None else payload.max_size_mb * MEBIBYTE
-        make: Callable[..., Product]
-        documents: BwbDocuments | CvdrDocuments
-        if payload.bwb_id:
-            documents = await self.repository.fetch_bwb(payload.law_id, day, max_bytes=max_bytes)
-            make = partial(produce_bwb, documents)
-        else:
-            documents = await self.repository.fetch_cvdr(payload.law_id, day, max_bytes=max_bytes)
-            make = partial(produce_cvdr, documents)
+        fetch = self.repository.fetch_bwb if payload.bwb_id else self.repository.fetch_cvdr
+        documents: BwbDocuments | CvdrDocuments = await fetch(payload.law_id, day, max_bytes=max_bytes)
         work.report({"phase": "convert", "step": 2, "total_steps": 3})
-        make = partial(make, style=self.settings.style, base=self.settings.output_base)
+        order = order_of(documents, style=self.settings.style, base=self.settings.output_base)
         try:
-            return await trio.to_thread.run_sync(make)
+            return await converted(order, self.guardian)
         except ConversionError:
             await self.repository.forget(documents.sources)
             raise
@@ -99,7 +94,7 @@ class Harvest:
                 *(() if moved_from is None else (FileChange(moved_from, None),)),
             ),
             bookkeeping=(FileChange(product.status_path, product.status),),
-            subject=f"harvest: {product.law.title} ({product.law.slug})",
+            subject=f"harvest: {product.result.law_name} ({product.result.slug})",
             trailers=((JOB_TRAILER, str(work.job.id)), ("Attempt", str(work.job.attempts))),
             base=base,
         )
@@ -114,7 +109,7 @@ class Harvest:
         result = evolve(product.result, change=change, changed=change is not Change.NONE)
         if product.loss["lost"] and self.settings.style is Style.FULL:  # the other styles lose text by design
             self.meter.text_lost()
-            _log.warning("text lost in conversion", law_id=product.law.law_id, **product.loss)
+            _log.warning("text lost in conversion", law_id=product.law_id, **product.loss)
 
         async def settle(connection: Connection, job: Job) -> None:
             await harvest.settle(

@@ -271,6 +271,36 @@ async def test_a_crash_between_push_and_completion_costs_no_second_call(bench: E
     assert await bench.rows.value("SELECT count(*) FROM job_blobs") == 0
 
 
+async def test_a_push_that_fails_is_made_again_without_a_second_call(bench: EnrichBench) -> None:
+    """D53: no work is thrown away."""
+    bench.remote.hook("pre-receive", "exit 1")
+    first = await bench.enrich()
+    assert (first.status, first.result["kind"]) == (JobStatus.PENDING, "push_rejected"), first.result
+    calls = len(bench.runner.scenes)
+    bench.remote.unhook("pre-receive")
+    await bench.rows.make_due(first.id)
+
+    second = await bench.work_off()
+
+    assert second.status is JobStatus.COMPLETED, second.result
+    assert len(bench.runner.scenes) == calls
+    assert second.result["coverage_score"] == 1.0
+    assert "enrich_cursor: 3\n" in bench.remote.files(BRANCH)[f"{FOLDER}/.enrichment.yaml"]
+
+
+async def test_a_finished_window_is_not_pushed_over_a_base_that_moved_on(bench: EnrichBench) -> None:
+    bench.remote.hook("pre-receive", "exit 1")
+    first = await bench.enrich()
+    bench.remote.unhook("pre-receive")
+    bench.rival.push({PATH: law(3, "Nieuw {n} is {n} euro.")})
+    await bench.rows.make_due(first.id)
+
+    second = await bench.work_off()
+
+    assert second.status is JobStatus.COMPLETED, second.result
+    assert "Nieuw 1" in bench.remote.files(BRANCH)[PATH]
+
+
 async def test_a_claim_that_is_lost_before_the_push_pushes_nothing(bench: EnrichBench) -> None:
     def loses(scene: Scene) -> None:
         obedient(scene)

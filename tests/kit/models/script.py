@@ -158,19 +158,14 @@ class Asked:
         return [(message["role"], text_of(message.get("content"))) for message in self.body["messages"]]
 
     @property
-    def prompt(self) -> str:
-        """The last text of the user that is not empty: what the present call of the CLI was told."""
-        return next((text for role, text in reversed(self.texts) if role == "user" and text.strip()), "")
+    def prompts(self) -> list[str]:
+        """What the user said, apart from results of tools; the CLI's own remarks are among it."""
+        return [text for role, text in self.texts if role == "user" and text.strip()]
 
     @property
     def turn(self) -> int:
-        """How many answers the model gave since that prompt."""
-        count = 0
-        for role, text in reversed(self.texts):
-            if role == "user" and text.strip():
-                break
-            count += role == "assistant"
-        return count
+        """How many answers of the model are in this conversation."""
+        return sum(role == "assistant" for role, _ in self.texts)
 
     @property
     def tools(self) -> set[str]:
@@ -192,3 +187,19 @@ Script = Callable[[Asked], Step]
 def in_order(*steps: Step) -> Script:
     """One step after the other, whoever asks; the last for ever."""
     return lambda asked: steps[min(asked.number, len(steps) - 1)]
+
+
+def by_turn(*steps: Step) -> Script:
+    """One step after the other in each conversation; the last for ever."""
+    return lambda asked: steps[min(asked.turn, len(steps) - 1)]
+
+
+def by_words(scripts: Mapping[str, Script]) -> Script:
+    """The script whose words stand anywhere in the request: conversations that run at once play each its own."""
+
+    def choose(asked: Asked) -> Step:
+        request = json.dumps(asked.body, ensure_ascii=False)
+        (chosen,) = (script for words, script in scripts.items() if words in request)
+        return chosen(asked)
+
+    return choose

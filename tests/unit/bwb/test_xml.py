@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import time
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,8 @@ from protocols.bwb.toestand import Style, convert
 from protocols.bwb.xml import parse_xml
 from protocols.failures import JobEnd, verdict_of
 from tests.kit import toestand as kit
+
+ROOT = Path(__file__).parents[3]
 
 
 def reason(data: bytes) -> str:
@@ -155,3 +159,19 @@ def test_divisions_nested_a_thousand_deep_end_up_in_a_structure_that_can_be_read
     while division.children:
         depth, division = depth + 1, division.children[0]
     assert depth < 25
+
+
+def test_nothing_but_the_hardened_parsers_reads_markup() -> None:  # BW-13
+    allowed = {"protocols/bwb/xml.py", "protocols/webpage/tree.py"}
+    readers = {"fromstring", "document_fromstring", "fragment_fromstring", "iterparse", "XML", "HTML", "XMLParser"}
+    parsers = {"etree", "html", "lxml", "objectify", "minidom", "ElementTree", "sax", "pulldom"}
+    found = set()
+    for folder in ("protocols", "schema", "actors", "supervisor"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+                    continue
+                if node.attr in readers or (node.attr == "parse" and node.value.id in parsers):
+                    found.add(str(path.relative_to(ROOT)))
+    assert found <= allowed
+    assert "protocols/bwb/xml.py" in found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator
+from functools import cache
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -66,13 +67,9 @@ def test_what_is_no_zone_is_refused_whatever_it_is_made_of(zone: str) -> None:
         validate_cron("0 0 * * *", zone, now=NOW)
 
 
-@pytest.mark.parametrize("cron", [*ALIASES, "0 0 L * *", "*/15 8-17 * * mon-fri", "0 9 * JAN,thu 1#2", "0 0 1,15 * ?"])
+@pytest.mark.parametrize("cron", [*ALIASES, "0 0 L * *", "*/15 8-17 * * mon-fri", "0 9 * JAN 1#2", "0 0 1,15 * ?"])
 def test_five_fields_and_the_aliases_are_accepted(cron: str) -> None:
-    if cron == "0 9 * JAN,thu 1#2":
-        with pytest.raises(InvalidSchedule):
-            validate_cron(cron, "UTC", now=NOW)
-    else:
-        assert validate_cron(cron, "UTC", now=NOW).next_after(NOW) > NOW
+    assert validate_cron(cron, "UTC", now=NOW).next_after(NOW) > NOW
 
 
 def test_a_leap_day_is_waited_for() -> None:
@@ -147,13 +144,16 @@ def test_the_nights_when_the_clock_changes_in_amsterdam(cron: str, after: str, e
 
 def test_a_midnight_that_does_not_exist_is_the_first_instant_of_its_day() -> None:
     # Santiago goes from 24:00 on 5 September 2026 straight to 01:00
-    assert compute_next_fire_at("0 0 6 9 *", "America/Santiago", after=utc("2026-09-01T00:00")) == utc("2026-09-06T04:00")
+    assert compute_next_fire_at("0 0 6 9 *", "America/Santiago", after=utc("2026-09-01T00:00")) == utc(
+        "2026-09-06T04:00"
+    )
 
 
 # --- a year of minutes, calculated another way ------------------------------------------------------------------------
 
 
-def _parsed(text: str, least: int, most: int) -> set[int]:
+@cache
+def _parsed(text: str, least: int, most: int) -> frozenset[int]:
     """One cron field as plain numbers, by other code than the library's."""
     values: set[int] = set()
     for part in text.split(","):
@@ -161,7 +161,7 @@ def _parsed(text: str, least: int, most: int) -> set[int]:
         first, _, last = span.partition("-")
         low, high = (least, most) if first == "*" else (int(first), int(last or first))
         values |= set(range(low, high + 1, int(step or 1)))
-    return values
+    return frozenset(values)
 
 
 def _matches(cron: str, wall: dt.datetime) -> bool:
@@ -177,6 +177,7 @@ def _matches(cron: str, wall: dt.datetime) -> bool:
     return of_month and of_week
 
 
+@cache
 def walls_of(zone: str) -> list[tuple[dt.datetime, dt.datetime]]:
     """Every UTC minute from the last days of 2025 to the first of 2027, with the local wall time it shows."""
     place, at = ZoneInfo(zone), utc("2025-12-30T00:00")
@@ -189,8 +190,7 @@ def walls_of(zone: str) -> list[tuple[dt.datetime, dt.datetime]]:
 
 def by_wall_clock(cron: str, walls: Iterable[tuple[dt.datetime, dt.datetime]]) -> list[dt.datetime]:
     """A wildcard schedule: whenever the clock on the wall shows a match."""
-    minute = _parsed(cron.split()[0], 0, 59)
-    return [at for at, wall in walls if wall.minute in minute and _matches(cron, wall)]
+    return [at for at, wall in walls if _matches(cron, wall)]
 
 
 def by_calendar(cron: str, walls: list[tuple[dt.datetime, dt.datetime]]) -> list[dt.datetime]:
@@ -205,7 +205,7 @@ def by_calendar(cron: str, walls: list[tuple[dt.datetime, dt.datetime]]) -> list
                 at, wall = next(shown)
                 latest = max(latest, wall)
             found.add(at)
-        day += MINUTE if day.minute in _parsed(cron.split()[0], 0, 59) or day.minute == 59 else MINUTE
+        day += MINUTE
     return sorted(found)
 
 
