@@ -70,7 +70,10 @@ class CallOutcome:
 
     @property
     def usage_complete(self) -> bool:
-        return self.end is not None and self.view.usage_complete(truncated=self.truncated)
+        """False: the tokens are a lower bound. Of a step that a signal cut, a CLI that tells of finished ones says nothing."""
+        if self.end is None or (self.end.code is None and self.view.closing is None):
+            return False
+        return self.view.usage_complete(truncated=self.truncated)
 
 
 @define(eq=False)

@@ -100,6 +100,47 @@ def claim_holder(job_id: object, attempts: int) -> str:
     return f"{job_id}:{attempts}"
 
 
+@frozen
+class RunCounts:
+    """What came of the targets of a run. Money is counted from ``success`` alone, never from documents."""
+
+    targets: int = 0
+    success: int = 0
+    empty: int = 0
+    failed: int = 0
+    skipped: int = 0
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    duplicate: int = 0
+
+    @property
+    def attempted(self) -> int:
+        """Handed to the crawler; what was skipped was not."""
+        return self.success + self.empty + self.failed
+
+    @property
+    def documents_indexed(self) -> int:
+        return self.created + self.updated
+
+    def to_summary(self) -> JsonObject:
+        """What people read at a finished crawl run; the parts on documents only where there were any."""
+        summary: JsonObject = {
+            "urls": self.targets,
+            "success": self.success,
+            "empty": self.empty,
+            "failed": self.failed,
+            "skipped": self.skipped,
+        }
+        documents = {
+            "created": self.created,
+            "updated": self.updated,
+            "unchanged": self.unchanged,
+            "duplicate": self.duplicate,
+        }
+        return {**summary, "documents": documents} if any(documents.values()) else summary
+
+
 # --- why a run failed -------------------------------------------------------------------------------------------------
 
 

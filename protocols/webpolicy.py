@@ -62,6 +62,10 @@ def _networks(texts: Iterable[str | Network]) -> tuple[Network, ...]:
     return tuple(ip_network(text) for text in texts)
 
 
+def _ports(numbers: Iterable[int]) -> frozenset[int]:
+    return frozenset(numbers)
+
+
 def _v4(*texts: str) -> tuple[IPv4Network, ...]:
     return tuple(IPv4Network(text) for text in texts)
 
@@ -114,7 +118,7 @@ class WebRules:
     is meant for tests. Networks may be given as text.
     """
 
-    ports: frozenset[int] = field(default=frozenset({80, 443}), converter=frozenset)
+    ports: frozenset[int] = field(default=frozenset({80, 443}), converter=_ports)
     deny: tuple[Network, ...] = field(default=(), converter=_networks)
     allow: tuple[Network, ...] = field(default=(), converter=_networks)
 

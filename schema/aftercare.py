@@ -13,10 +13,11 @@ from uuid import UUID
 from attrs import frozen
 
 from protocols.backoff import retry_backoff
-from protocols.failures import LawEnd
+from protocols.failures import LawEnd, SupervisorError
 from schema import laws
 from schema.connection import Connection
 from schema.laws import FailKind
+from schema.pipelines import aftercare as pipelines
 from schema.queue.create import create_enrich_job_if_not_exists, create_harvest_job_if_not_exists
 from schema.rows import Job, JobRequest, JobType, LawStatus
 from schema.tasks import (
@@ -42,12 +43,16 @@ class AftercareRules:
 
 @frozen
 class Ending:
-    """How a job ended. ``job`` is the row as it was while processing; ``error`` is for the person who asked for it."""
+    """How a job ended. ``job`` is the row as it was while processing; ``error`` is for the person who asked for it.
+
+    ``failure`` is what the job said itself; None where it said nothing: reaped, handed back, cancelled while it waited.
+    """
 
     job: Job
     law_end: LawEnd
     error: str
     rules: AftercareRules
+    failure: SupervisorError | None = None
 
 
 Aftercare = Callable[[Connection, Ending], Awaitable[None]]
@@ -166,6 +171,8 @@ async def _go_on(connection: Connection, ending: Ending, kind: FailKind) -> None
 AFTERCARE: Final[dict[JobType, TypeAftercare]] = {
     JobType.HARVEST: TypeAftercare(_harvest_failed, _harvest_retried, _harvest_restored),
     JobType.ENRICH: TypeAftercare(_enrich_failed, _enrich_retried, _enrich_restored),
+    JobType.PIPELINE_RUN: TypeAftercare(pipelines.run_failed, pipelines.run_retried, pipelines.run_restored),
+    JobType.CONNECTOR_INDEX: TypeAftercare(pipelines.index_ended, pipelines.index_ended, pipelines.index_ended),
 }
 """By job type, for jobs that are not task flow."""
 

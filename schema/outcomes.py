@@ -75,7 +75,7 @@ async def fail(
         await pauses.bench_for(connection, failure, _provider(job, failure))
     if verdict.job is JobEnd.HAND_BACK:
         return await _hand_back(connection, job, rules, refund=refund)
-    ending = Ending(job, verdict.law, failure.message, rules)
+    ending = Ending(job, verdict.law, failure.message, rules, failure)
     if verdict.job is JobEnd.COMPLETE:
         await endings.complete(connection, lease, failure.to_result())
         await after_failure(connection, ending)

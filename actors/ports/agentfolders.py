@@ -236,13 +236,14 @@ async def prepare_copy(checkout: Path, skills: Path | None = None) -> None:
 
     At every depth but in ``.git``, whatever is called ``.claude``, ``.opencode``, ``CLAUDE.md``, ``AGENTS.md``,
     ``.mcp.json`` or ``opencode.json*`` is removed, whether the corpus brought it or the agent of an earlier call did:
-    hooks, plugins, servers, orders. Then the folders below ``skills`` (see :mod:`actors.ports.skillfiles`) are copied to
+    hooks, plugins, servers, orders. So is every symbolic link: opencode follows one out of the checkout, to its own
+    environment in ``/proc``, say. Then the folders below ``skills`` (see :mod:`actors.ports.skillfiles`) are copied to
     ``.claude/skills``. Transient when something cannot be removed,
     OSError when ``skills`` cannot be copied.
     """
     names = [word for name in PROJECT_FILES for word in ("-o", "-name", name)][1:]
     # find and rm walk without recursion: an agent may have made folders deeper than Python can follow.
-    search = ["find", str(checkout), "-name", ".git", "-prune", "-o", "(", *names, ")", "-prune"]
+    search = ["find", str(checkout), "-name", ".git", "-prune", "-o", "(", "-type", "l", "-o", *names, ")", "-prune"]
     ended = await _run(*search, "-exec", "rm", "-rf", "--", "{}", "+")
     if not ended.ok:  # an agent can close a folder that it may not delete
         await _run("chmod", "-R", "u+rwX", "--", str(checkout))

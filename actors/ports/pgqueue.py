@@ -11,6 +11,7 @@ import structlog
 import trio
 from attrs import define, field
 
+from actors.ports.completions import Completions
 from actors.ports.database import Refused, Units
 from actors.ports.queue import BeatAnswer, ClaimAnswer, ClaimRequest, ReapRule, UnitOfWork
 from protocols.failures import (
@@ -46,6 +47,10 @@ class PgQueue:
 
     database: Units
     rules: AftercareRules = field(factory=AftercareRules)
+    _completions: Completions = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._completions = Completions(self.database)
 
     async def claim(self, request: ClaimRequest) -> ClaimAnswer:
         return await self.database.run(claim, request)
@@ -72,7 +77,7 @@ class PgQueue:
     async def complete(self, lease: Lease, result: JsonObject | None, settle: UnitOfWork | None = None) -> None:
         async def once() -> None:
             if settle is None:
-                await self.database.run(endings.complete, lease, result)
+                await self._completions.complete(lease, result)
             else:
                 await self.database.transact(outcomes.complete, lease, result, settle)
 

@@ -87,9 +87,11 @@ class Output:
             text, notes = _text_and_notes([str((loaded.get(key) or {}).get("text") or "")])
             self.streams[key], self.streams[f"{key} notes"] = _Stream(text), _Stream(notes)
         for position, annex in enumerate(loaded.get("annexes") or ()):
-            parts = [str(annex.get("number") or ""), str(annex.get("title") or ""), str(annex.get("text") or "")]
-            text, notes = _text_and_notes(parts)
-            self.streams[f"annex {position}"] = _Stream(text)
+            heading = [
+                str(annex.get(key) or "") for key in ("number", "title")
+            ]  # a title is no footnote, whatever its signs
+            text, notes = _text_and_notes([str(annex.get("text") or "")])
+            self.streams[f"annex {position}"] = _Stream([*heading, *text])
             self.streams[f"annex {position} notes"] = _Stream(notes)
         self.characters = sum(len(stream.text) for stream in self.streams.values())
 

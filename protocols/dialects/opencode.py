@@ -26,19 +26,26 @@ MOST_ATTACHED: Final = 64 << 10
 
 SWITCHES: Final = {
     "OPENCODE_DISABLE_AUTOUPDATE": "1",
+    "OPENCODE_DISABLE_CLAUDE_CODE": "1",
     "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
     "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
     "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
     "OPENCODE_DISABLE_SHARE": "1",
 }
+"""Nothing is fetched, and nothing in the checkout, or in a folder above it, is taken for configuration (D49, D50)."""
 
 NOT_PASSED: Final = frozenset({"OPENCODE_PATH", "OPENCODE_MODEL"})
 """Settings of the supervisor."""
 
 _ELSEWHERE: Final = frozenset(
-    {"OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG_DIR", "OPENCODE_PERMISSION"}
+    {
+        *("OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG_DIR", "OPENCODE_PERMISSION", "OPENCODE_DB"),
+        *("OPENCODE_AUTH_CONTENT", "OPENCODE_API_KEY", "OPENCODE_CONSOLE_TOKEN", "OPENCODE_SERVER_PASSWORD"),
+    }
 )
-"""They would put another configuration in the place of the one in the private folder, denials included (D48, D50)."""
+"""They would put another configuration in the place of the one in the private folder, denials included, or are keys to
+something else (D48, D50)."""
 
 
 class Opencode(Dialect):
@@ -78,14 +85,18 @@ class Opencode(Dialect):
     def environment(
         self, environ: Mapping[str, str], *, folders: Folders | None, extra: Iterable[str] = (), credential: str = ""
     ) -> dict[str, str]:
-        """``OPENCODE_EXPERIMENTAL_OUTPUT_TOKEN_MAX`` must arrive: without it the output limit is 32000 whatever is set."""
+        """``OPENCODE_EXPERIMENTAL_OUTPUT_TOKEN_MAX`` must arrive: without it the output limit is 32000 whatever is set.
+
+        The key is in the file of a private home only: opencode reads files for the model and follows links on its way,
+        and its environment is one. A developer's own configuration may name the variable.
+        """
         variables = passed_on(environ, folders, extra)
         refused = NOT_PASSED if folders is None else NOT_PASSED | _ELSEWHERE
         variables |= {
             name: value for name, value in environ.items() if name.startswith("OPENCODE_") and name not in refused
         }
         key = credential or environ.get("VLAM_API_KEY", "")
-        if key:
+        if key and folders is None:
             variables["VLAM_API_KEY"] = key
         return variables | SWITCHES | {"NODE_OPTIONS": "--max-old-space-size=512"}
 

@@ -33,9 +33,7 @@ RETURNING l.resource_id
 
 async def acquire(connection: Connection, kind: Resource, resource_id: int, holder: str, *, ttl_s: float) -> bool:
     """Free, expired or already ours: then it is ours for ``ttl_s`` from now."""
-    return (
-        await connection.fetchval(_ACQUIRE, kind.value, resource_id, holder, float(ttl_s)) is not None
-    )
+    return await connection.fetchval(_ACQUIRE, kind.value, resource_id, holder, float(ttl_s)) is not None
 
 
 async def held(connection: Connection, holder: str) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("supervisor.commands.run", "Run a supervisor until it is told to stop."),
     "harvest": ("supervisor.commands.harvest", "Ask for a law to be harvested."),
+    "enrich": ("supervisor.commands.enrich", "Ask for a law to be enriched, or to begin anew."),
     "jobs": ("supervisor.commands.jobs", "List, show, cancel or retry jobs."),
     "laws": ("supervisor.commands.laws", "List or show laws and their status."),
     "status": ("supervisor.commands.status", "Show the queue: what waits, runs, failed, is paused."),

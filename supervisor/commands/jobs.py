@@ -67,7 +67,8 @@ def list_(status: str | None, job_type: str | None, law: str | None, limit: int,
 
     found, held_up = on_database(work, embedded=embedded)
     if as_json:
-        print_json([{**document_of(job), "waits_for": held_up.why(job) or None} for job in found])
+        waits = [{"waits_for": why} if (why := held_up.why(job)) else {} for job in found]
+        print_json([{**document_of(job), **more} for job, more in zip(found, waits, strict=True)])
         return
     if not found:
         click.echo("no jobs", err=True)

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import trio
+from attrs import evolve
 from trio.testing import MockClock
 
 from actors.agent import AgentActor, CallOutcome
@@ -19,10 +20,12 @@ from protocols.dialects import DIALECTS
 from protocols.dialects.base import VerdictKind
 from protocols.failures import Permanent, ResourceExhausted
 from protocols.messages import AgentActive, AgentMessage, AgentSaid
-from tests.kit.agentlines import Played, PlayedRunner, init, partial, result, slice_call, tool
+from tests.kit.agentlines import Played, PlayedRunner, init, partial, result, slice_call, step, tool
 
 
-async def run(folder: Path, played: Played) -> tuple[CallOutcome, list[tuple[float, AgentMessage]]]:
+async def run(
+    folder: Path, played: Played, provider: str = "claude"
+) -> tuple[CallOutcome, list[tuple[float, AgentMessage]]]:
     """What the actor came to, and all it told, with the moment it was told."""
     sender, receiver = trio.open_memory_channel[AgentMessage](math.inf)
     told: list[tuple[float, AgentMessage]] = []
@@ -35,7 +38,7 @@ async def run(folder: Path, played: Played) -> tuple[CallOutcome, list[tuple[flo
         nursery.start_soon(listen)
         view = CallView(label="translate", started_at=began)
         runner = PlayedRunner({"a": played})
-        actor = AgentActor(0, slice_call("a", folder), DIALECTS["claude"], view, runner, sender)
+        actor = AgentActor(0, slice_call("a", folder), DIALECTS[provider], view, runner, sender)
         outcome = await actor.run()
         await sender.aclose()
     return outcome, told
@@ -79,6 +82,15 @@ async def test_the_reader_stamps_bytes_that_the_parser_has_not_seen_yet(
     assert [at - view.started_at for at in spool_times] == [10, 20, 30]
     assert outcome.verdict.kind is VerdictKind.TRUNCATED
     assert not outcome.usage_complete
+
+
+async def test_usage_is_a_lower_bound_when_a_signal_may_have_cut_a_step_that_nobody_told_of(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    # OC-02: the next step is asked for before anything is printed of it
+    ended, _ = await run(tmp_path, Played([step("tool-calls")]), "opencode")
+    cut = evolve(ended, end=AgentEnd(None, 15, 1.0))
+    assert (ended.usage_complete, cut.usage_complete) == (True, False)
 
 
 async def test_a_cli_that_cannot_be_started_or_written_out_is_a_typed_fault_of_the_outcome(

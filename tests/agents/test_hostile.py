@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator
+import subprocess
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
-from tests.kit.agentworkshop import EDITED, LAW, SECRETS, Workshop, workshop
+from tests.kit.agentworkshop import EDITED, SECRETS, Workshop, workshop
 from tests.kit.models.script import Answer, Calls, says
 
 pytestmark = pytest.mark.agents
@@ -18,18 +19,25 @@ pytestmark = pytest.mark.agents
 ORDER = "KANARIE-order-of-the-corpus"
 """Stands in every text of the corpus that a CLI might take for instructions."""
 SUPERVISORS = "canary-of-the-supervisor"
-"""A secret in the environment of the supervisor itself."""
+"""A secret that is not the CLI's own."""
+OFFERED = {"claude": {"Read", "Edit", "Write"}, "opencode": {"read", "edit", "write", "grep", "glob"}}
 
 
 @pytest.fixture(params=["claude", "opencode"])
-async def shop(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Workshop]:
-    monkeypatch.setenv("DATABASE_URL", f"postgresql://u:{SUPERVISORS}@db/x")
+async def shop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Workshop]:
     async with workshop(request.param, tmp_path) as made:
         plant(made.folder.checkout)
         plant(made.folder.checkout / "laws")
         yield made
+
+
+@pytest.fixture
+def neighbour() -> Iterator[int]:
+    """The pid of another process of the same user, with a secret in its environment."""
+    child = subprocess.Popen(["sleep", "300"], env={"DATABASE_URL": f"postgresql://u:{SUPERVISORS}@db/x"})
+    yield child.pid
+    child.kill()
+    child.wait()
 
 
 def marker(folder: Path, name: str) -> str:
@@ -65,7 +73,7 @@ def plant(folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(plugin)
-    (folder / "secrets").symlink_to("/proc/self/environ")
+    (folder / "link-to-environ").symlink_to("/proc/self/environ")
 
 
 def _json(path: Path, document: object) -> None:
@@ -73,20 +81,20 @@ def _json(path: Path, document: object) -> None:
     path.write_text(json.dumps(document))
 
 
-def orders(shop: Workshop, outside: Path) -> list[Calls]:
-    """What a model must not get, each in its own call."""
+def orders(shop: Workshop, outside: Path, neighbour: int) -> list[Calls]:
+    """What a model must not get."""
     home, checkout = shop.folder.home, shop.folder.checkout
-    places = [outside / "written", home / ".claude/settings.json", home / ".config/opencode/opencode.json"]
-    places += [checkout / "../written", Path("/etc/cron.d/evil"), Path.home() / ".bashrc-of-the-test"]
-    files = ["/proc/self/environ", f"/proc/{os.getpid()}/environ", f"/proc/{os.getppid()}/environ", "/proc/1/environ"]
-    files += [str(outside / "secret"), str(checkout / "secrets"), str(home / ".local/share/opencode/auth.json")]
-    fetch = {"url": f"{shop.server.url}/taken", "format": "text", "prompt": "x"}
-    task = {"description": "x", "prompt": f"{ORDER}", "subagent_type": "general"}
+    places = [outside / "written", checkout / "../written"]
+    places += [home / ".claude/settings.json", home / ".config/opencode/opencode.json"]
+    files = ["/proc/self/environ", f"/proc/{neighbour}/environ", f"/proc/{os.getpid()}/environ", "/proc/1/environ"]
+    files += [str(outside / "auth.json"), str(checkout / "link-to-auth.json"), str(checkout / "link-to-environ")]
     found = [
         shop.shell(marker(checkout, "bash")),
         *(shop.writes(path) for path in places),
         *(shop.reads(path) for path in files),
     ]
+    fetch = {"url": f"{shop.server.url}/taken", "format": "text", "prompt": "x"}
+    task = {"description": "x", "prompt": "x", "subagent_type": "general"}
     if shop.provider == "claude":
         return [*found, Calls("WebFetch", fetch), Calls("Task", task), Calls("Skill", {"command": "evil"})]
     return [
@@ -99,35 +107,26 @@ def orders(shop: Workshop, outside: Path) -> list[Calls]:
     ]
 
 
-async def test_nothing_that_corpus_or_model_order_happens(shop: Workshop, tmp_path: Path) -> None:
+async def test_nothing_that_corpus_or_model_order_happens(shop: Workshop, tmp_path: Path, neighbour: int) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
-    (outside / "secret").write_text(f"{SUPERVISORS} in a file\n")
-    wanted = orders(shop, outside)
-    batches = [wanted[at : at + 5] for at in range(0, len(wanted), 5)]
-    shop.plays(
-        *(Answer(tuple(batch)) for batch in batches), Answer((shop.reads(),)), Answer((shop.edits(),)), says("Klaar.")
-    )
+    (outside / "auth.json").write_text(f'{{"vlam": {{"key": "{SUPERVISORS}"}}}}')
+    (shop.folder.checkout / "link-to-auth.json").symlink_to(outside / "auth.json")
+    wanted = orders(shop, outside, neighbour)
+    shop.plays(Answer(tuple(wanted)), Answer((shop.reads(),)), Answer((shop.edits(),)), says("Klaar."))
     with capture_logs() as logs:
         end = await shop.run()
-    told = shop.server.asked
-    assert shop.law.read_text() == EDITED, "the CLI went on with its work"
-    assert end.outcomes[0].view.tool_errors >= len(wanted)
+    assert end.outcomes[0].view.tool_errors == len(wanted)
+    assert shop.law.read_text() == EDITED  # the work itself goes on
 
-    left = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if "marker-" in path.name]
-    assert left == []
-    assert sorted(path.name for path in outside.iterdir()) == ["secret"]
+    assert [str(path) for path in tmp_path.rglob("marker-*")] == []
+    assert [path.name for path in outside.iterdir()] == ["auth.json"]
     assert not (shop.folder.path / "written").exists()
-    assert not (Path.home() / ".bashrc-of-the-test").exists()
-    assert not Path("/etc/cron.d/evil").exists()
 
-    heard = json.dumps([asked.body for asked in told], ensure_ascii=False)
-    assert ORDER not in heard.replace(json.dumps(ORDER)[1:-1] + '"', "") or shop.provider
+    heard = json.dumps([asked.body for asked in shop.server.asked], ensure_ascii=False)
+    assert ORDER not in heard
     for secret in (SUPERVISORS, SECRETS[shop.provider]):
         assert secret not in heard
         assert secret not in repr(logs) + repr(end) + repr(shop.recorded)
     assert shop.server.elsewhere_asked == []
-    offered = {"claude": {"Read", "Edit", "Write"}, "opencode": {"read", "edit", "write", "grep", "glob"}}
-    assert told[0].tools == offered[shop.provider]
-    assert ORDER not in json.dumps(told[0].body)
-    assert LAW
+    assert shop.server.asked[0].tools == OFFERED[shop.provider]

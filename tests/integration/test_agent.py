@@ -38,7 +38,8 @@ CANARIES = {
     "VLAM_API_KEY": "canary-vlam",
     "SOME_PASSWORD": "canary-password",
 }
-ALLOWED = {"claude": {"canary-oauth"}, "opencode": {"canary-vlam"}}
+ALLOWED: dict[str, set[str]] = {"claude": {"canary-oauth"}, "opencode": set()}
+"""opencode finds its key in a file of its home."""
 
 
 class Workshop:

@@ -179,6 +179,16 @@ async def test_project_configuration_of_every_cli_is_removed_at_every_depth_and_
     assert (target / "precious").exists()
 
 
+async def test_a_link_is_removed_whatever_it_is_called(tmp_path: Path) -> None:
+    # D50: opencode would read /proc/self/environ through it
+    (tmp_path / "laws").mkdir()
+    (tmp_path / "laws" / "law.yaml").touch()
+    for name, target in {"environ": "/proc/self/environ", "laws/up": "../..", "laws/near": "law.yaml"}.items():
+        (tmp_path / name).symlink_to(target)
+    await prepare_copy(tmp_path)
+    assert names(tmp_path) == {"laws", "laws/law.yaml"}
+
+
 async def test_our_skills_replace_those_of_the_corpus_before_every_call(tmp_path: Path) -> None:
     skills, checkout = tmp_path / "skills", tmp_path / "checkout"
     (skills / "law-generate").mkdir(parents=True)

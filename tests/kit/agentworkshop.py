@@ -53,7 +53,8 @@ def environ_of(provider: str, server: ModelServer) -> dict[str, str]:
 
 def image_file(folder: Path) -> Path:
     """opencode's configuration as an image brings it."""
-    path = folder / "opencode.json"
+    path = folder / "image" / "opencode.json"
+    path.parent.mkdir(exist_ok=True)
     models = {MODEL: {"name": "Kimi K3", "limit": {"context": 131_072, "output": 32_000}}}
     provider = {"npm": "@ai-sdk/openai-compatible", "name": "VLAM", "models": models}
     path.write_text(json.dumps({"provider": {"vlam": provider}}))

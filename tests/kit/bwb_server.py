@@ -70,7 +70,7 @@ class FakeRepository:
             return Reply(status=404, body=b"<html>no such file</html>", content_type="text/html")
         return left.pop(0) if len(left) > 1 else left[0]
 
-    async def handle(self, stream: trio.SocketStream) -> None:
+    async def handle(self, stream: trio.abc.Stream) -> None:
         """Serve one connection until either side ends it."""
         connection = h11.Connection(h11.SERVER)
         try:
@@ -81,11 +81,15 @@ class FakeRepository:
         finally:
             await trio.aclose_forcefully(stream)
 
-    async def _exchange(self, connection: h11.Connection, stream: trio.SocketStream) -> bool:
+    async def _exchange(self, connection: h11.Connection, stream: trio.abc.Stream) -> bool:
         request = await _read_request(connection, stream)
         if request is None:
             return False
         self.requests.append(request)
+        return await self._answer(connection, stream, request)
+
+    async def _answer(self, connection: h11.Connection, stream: trio.abc.Stream, request: Request) -> bool:
+        """Whether the connection can be used again."""
         reply = self._next(request.target)
         if reply.hang:
             await stream.receive_some()
@@ -95,7 +99,7 @@ class FakeRepository:
         return await _send(connection, stream, reply, request)
 
 
-async def _read_request(connection: h11.Connection, stream: trio.SocketStream) -> Request | None:
+async def _read_request(connection: h11.Connection, stream: trio.abc.Stream) -> Request | None:
     found: Request | None = None
     while True:
         event = connection.next_event()
@@ -110,7 +114,7 @@ async def _read_request(connection: h11.Connection, stream: trio.SocketStream) -
             return None
 
 
-async def _send(connection: h11.Connection, stream: trio.SocketStream, reply: Reply, request: Request) -> bool:
+async def _send(connection: h11.Connection, stream: trio.abc.Stream, reply: Reply, request: Request) -> bool:
     headers = dict(reply.headers)
     if reply.content_type is not None:
         headers["content-type"] = reply.content_type

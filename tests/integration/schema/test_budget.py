@@ -14,7 +14,10 @@ from schema.connection import Connection
 from schema.queue import budget as budget_queries
 from schema.queue import claim as claim_module
 from schema.queue import count_enrich_jobs_started_this_hour
+from schema.queue.views import budget_now
 from schema.rows import Job, JobStatus, JobType
+from supervisor.settings import load_area
+from supervisor.settings.areas import Enrich
 from tests.kit.jobrows import Rows
 
 THREE = BudgetRule(hourly_limit=3)
@@ -260,6 +263,66 @@ async def test_the_night_of_amsterdam_has_its_own_cap(rows: Rows, at: str, hour:
     answer = await rows.claim(JobType.ENRICH, slots=7, budget=limit, at=moment(at))
     assert answer.budget is not None
     assert (answer.budget.local_hour, answer.budget.cap, len(answer.jobs)) == (hour, cap, cap)
+
+
+@pytest.mark.claim("S0-050")
+@pytest.mark.parametrize(
+    ("at", "hour", "next_hour", "left_s", "cap"),
+    [
+        ("2026-03-10T10:15:00", 11, 12, 2700, 2),
+        ("2026-03-10T06:59:59", 7, 8, 1, 6),
+        ("2026-03-10T22:30:00", 23, 0, 1800, 2),
+        ("2026-03-29T00:30:00", 1, 3, 1800, 6),  # spring: there is no 02:00
+        ("2026-03-29T01:00:00", 3, 4, 3600, 6),
+        ("2026-10-25T00:30:00", 2, 2, 1800, 6),  # autumn: 02:00 comes twice
+        ("2026-10-25T01:30:00", 2, 3, 1800, 6),
+    ],
+)
+async def test_people_see_the_hour_and_when_the_next_one_begins_also_when_clocks_change(
+    rows: Rows, at: str, hour: int, next_hour: int, left_s: float, cap: int
+) -> None:
+    await many(rows, "claude", 4)
+    rule = BudgetRule(hourly_limit=2, night_multiplier=3)
+    await rows.claim(JobType.ENRICH, slots=2, budget=rule, at=moment(at))
+    seen = await rows.database.run(budget_now, rule, at=moment(at))
+    assert (seen.local_hour, seen.next_local_hour, seen.left_s, seen.cap) == (hour, next_hour, left_s, cap)
+    assert (seen.used, seen.blocked, seen.waiting) == (2, cap == 2, 2)
+    later = await rows.database.run(budget_now, rule, at=seen.next_hour_at)
+    assert (later.used, later.blocked, later.waiting) == (0, False, 2)
+
+
+async def test_a_claim_says_how_much_of_its_hour_is_left(rows: Rows) -> None:
+    await many(rows, "claude", 1)
+    answer = await rows.claim(JobType.ENRICH, budget=THREE, at=moment("2026-10-25T00:59:30"))
+    assert answer.budget is not None
+    assert answer.budget.left_s == 30
+
+
+@pytest.mark.claim("S0-054")
+@pytest.mark.parametrize("value", [None, "", "0", "-1", "abc", "1.5", " 3"])
+async def test_a_limit_that_is_unset_or_cannot_be_read_means_no_claude_run(rows: Rows, value: str | None) -> None:
+    # CR-08
+    environ = {} if value is None else {"ENRICH_HOURLY_LIMIT": value}
+    rule = BudgetRule(hourly_limit=load_area(Enrich, environ).hourly_limit)
+    await many(rows, "claude", 2, priority=90)
+    await many(rows, "opencode", 2)
+    answer = await rows.claim(JobType.ENRICH, slots=9, budget=rule)
+    assert [job.run_provider for job in answer.jobs] == ["opencode"] * 2
+    seen = await rows.database.run(budget_now, rule)
+    assert (seen.cap, seen.blocked, seen.waiting) == (0, True, 2)
+
+
+@pytest.mark.claim("S0-052")
+async def test_two_of_three_claude_jobs_run_and_the_third_in_the_next_hour(rows: Rows) -> None:
+    # CR-08
+    await many(rows, "claude", 3)
+    await many(rows, "opencode", 1)
+    two = BudgetRule(hourly_limit=2)
+    first = await rows.claim(JobType.ENRICH, slots=9, budget=two, at=moment("2026-03-10T10:59:59"))
+    assert sorted(job.run_provider or "" for job in first.jobs) == ["claude", "claude", "opencode"]
+    assert (await rows.claim(JobType.ENRICH, slots=9, budget=two, at=moment("2026-03-10T10:59:59"))).jobs == ()
+    later = await rows.claim(JobType.ENRICH, slots=9, budget=two, at=moment("2026-03-10T11:00:00"))
+    assert [job.run_provider for job in later.jobs] == ["claude"]
 
 
 async def test_old_starts_are_forgotten_after_two_days(rows: Rows) -> None:

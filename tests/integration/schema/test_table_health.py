@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from actors.ports.database import DatabaseSettings, open_database
 from schema.connection import Connection
 from schema.queue import budget as budget_module
 from schema.queue import claim as claim_module
@@ -117,6 +118,46 @@ async def test_the_hourly_count_reads_the_runs_of_this_hour_only(rows: Rows) -> 
     await rows.sql("VACUUM ANALYZE jobs")
     found = nodes(await plan(rows, budget_module._COUNT, "ARRAY['opencode']", "true", "NULL"))
     assert not [node for node in found if node["Node Type"] == "Seq Scan" and node["Relation Name"] == "jobs"]
+
+
+async def whole_reads(rows: Rows) -> int:
+    """How often the queue was read as a whole so far. The figures of a session arrive when it asks for that."""
+    await rows.sql("SELECT pg_stat_force_next_flush()")
+    return int(await rows.value("SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'jobs'"))
+
+
+@pytest.mark.claim("S0-158")
+@pytest.mark.parametrize("beside", ["history", "later", "type", "provider"])
+async def test_a_session_plans_once_and_keeps_to_the_index_when_the_queue_has_grown(rows: Rows, beside: str) -> None:
+    # the plan is made on an empty table, where reading all of it costs nothing; statistics make it anew
+    assert await rows.value("SHOW plan_cache_mode") == "force_generic_plan"
+    served = JobType.LAW_CONVERT if beside == "provider" else JobType.TRAJECT_HARVEST
+    provider = "opencode" if beside == "provider" else None
+    for _ in range(8):
+        await fill(rows, served.value, 1, provider=provider)
+        await rows.claimed(served)
+    match beside:
+        case "history":
+            await fill(rows, "document_convert", 20_000)
+            await rows.sql("UPDATE jobs SET status = 'completed', completed_at = now() WHERE job_type = 'document_convert'")
+        case "later":
+            await fill(rows, served.value, 20_000, later=True)
+        case "type":
+            await fill(rows, "document_convert", 20_000)
+        case _:
+            await fill(rows, served.value, 20_000, provider="claude")
+    await fill(rows, served.value, 2_000, provider=provider)
+    await rows.sql("ANALYZE jobs")
+    before = await whole_reads(rows)
+    for _ in range(10):
+        await rows.claimed(served)
+    assert await whole_reads(rows) == before
+
+
+async def test_a_session_that_asks_once_plans_for_its_question(database_url: str) -> None:
+    settings = DatabaseSettings(url=database_url, generic_plans=False)
+    async with open_database(settings) as database:
+        assert await Rows(database).value("SHOW plan_cache_mode") == "auto"
 
 
 @pytest.mark.claim("S0-009")

@@ -114,3 +114,10 @@ def test_swapped_articles_are_noticed() -> None:
 def test_a_document_that_is_no_xml_is_a_typed_error() -> None:
     with pytest.raises(MalformedLaw):
         loss_report(b"<html>", {})
+
+
+def test_the_title_of_an_annex_may_look_like_a_footnote() -> None:
+    annex = '<bijlage><kop><nr>3</nr><titel><nootref refid="n1"/>: tarieven</titel></kop><al>x<noot id="n1"><noot.nr>1</noot.nr>'
+    xml = kit.toestand("", after=annex + "<noot.al>euro</noot.al></noot></al></bijlage>")
+    written = dump_law(convert(xml, kit.FACTS, Style.FULL).law)
+    assert loss_report(xml, yaml.load(written, Loader=yaml.CSafeLoader)).lost == ()

@@ -34,6 +34,8 @@ ENVIRON = {
     "VLAM_API_KEY": "canary-vlam",
     "OPENCODE_EXPERIMENTAL_OUTPUT_TOKEN_MAX": "64000",
     "OPENCODE_CONFIG_CONTENT": "{}",
+    "OPENCODE_AUTH_CONTENT": "canary-auth",
+    "OPENCODE_SERVER_PASSWORD": "canary-server",
     "OPENCODE_PATH": "/opt/opencode",
     "OPENCODE_DISABLE_AUTOUPDATE": "0",
     "API_TIMEOUT_MS": "5000",
@@ -187,16 +189,23 @@ def test_opencode_gets_what_is_on_its_list_and_nothing_else() -> None:
         "USER": "someone",
         "SHELL": "/bin/sh",
         **FOLDERS.variables(),
-        "VLAM_API_KEY": "canary-vlam",
         "OPENCODE_EXPERIMENTAL_OUTPUT_TOKEN_MAX": "64000",
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
+        "OPENCODE_DISABLE_CLAUDE_CODE": "1",
         "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
         "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
         "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
         "OPENCODE_DISABLE_SHARE": "1",
         "NODE_OPTIONS": "--max-old-space-size=512",
     }
     assert environment == expected
+
+
+def test_opencode_gets_its_key_by_name_only_where_the_home_is_a_developer_s_own() -> None:
+    # its private home has it in a file, and opencode reads its environment for a model that asks for a link to it
+    assert OPENCODE.environment(ENVIRON, folders=None)["VLAM_API_KEY"] == "canary-vlam"
+    assert "VLAM_API_KEY" not in OPENCODE.environment(ENVIRON, folders=FOLDERS, credential="canary-vlam")
 
 
 @each_dialect
