@@ -39,7 +39,8 @@ class HarvestPayload:
     """A harvest to do. ``date`` is YYYY-MM-DD, absent: the text in force today, else the latest (D35).
 
     ``depth`` counts references from the law that was asked for (absent or 0). ``max_depth`` ends this request's chain
-    early, ``no_follow`` at once (D26); workers that do not know the two ignore them.
+    early, ``no_follow`` at once (D26), ``refresh`` says that a schedule asked and no person (D73); workers that do not
+    know these ignore them.
     """
 
     bwb_id: str | None = None
@@ -49,6 +50,7 @@ class HarvestPayload:
     depth: int | None = None
     max_depth: int | None = None
     no_follow: bool = False
+    refresh: bool = False
 
     @staticmethod
     def for_law(law_id: str, date: str | None = None) -> HarvestPayload:

@@ -131,7 +131,7 @@ async def _enqueue_enrich(
             JobRequest(
                 JobType.ENRICH,
                 law_id,
-                priority=RECURSIVE_ENRICH_PRIORITY if payload.depth else DIRECT_ENRICH_PRIORITY,
+                priority=RECURSIVE_ENRICH_PRIORITY if payload.depth or payload.refresh else DIRECT_ENRICH_PRIORITY,
                 payload={
                     "law_id": law_id,
                     "yaml_path": result.file_path,

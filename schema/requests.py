@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from enum import StrEnum
 from typing import Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -99,6 +100,51 @@ async def request_harvest(connection: Connection, request: HarvestRequest) -> Ha
             await _note_request(connection, request, job)
             return Created(job)
     raise Transient(f"harvests of {request.law_id} come and go faster than this request: ask again")
+
+
+class Declined(StrEnum):
+    """Why a scheduled refresh of a law is left out; the value is for people."""
+
+    ALREADY_QUEUED = "already queued"
+    EXHAUSTED = "harvest exhausted: a person must reset it"
+    NOT_HARVESTABLE = "not harvestable"
+    ENRICH_ACTIVE = "an enrichment is queued or running"
+
+
+async def request_refresh(
+    connection: Connection,
+    request: HarvestRequest,
+    *,
+    delay_s: float | None = None,
+    include_not_harvestable: bool = False,
+) -> Job | Declined:
+    """Queue a harvest that no person waits for: it hurries nothing, and the law keeps its status until it begins (D14).
+
+    Needs a transaction. InvalidInput for a bad id or date.
+    """
+    _check(request)
+    await connection.execute("SELECT pg_advisory_xact_lock(hashtext($1))", request.law_id)
+    status = await connection.fetchval("SELECT status::text FROM law_entries WHERE law_id = $1", request.law_id)
+    if status == LawStatus.HARVEST_EXHAUSTED:
+        return Declined.EXHAUSTED
+    if status == LawStatus.NOT_HARVESTABLE and not include_not_harvestable:
+        return Declined.NOT_HARVESTABLE
+    if await connection.fetchval(
+        """
+        SELECT EXISTS (SELECT FROM jobs WHERE law_id = $1 AND job_type = 'enrich' AND status IN ('pending', 'processing'))
+        """,
+        request.law_id,
+    ):
+        return Declined.ENRICH_ACTIVE
+    payload = to_document(evolve(request.payload, refresh=True))
+    wanted = JobRequest(JobType.HARVEST, request.law_id, priority=request.priority, payload=payload, delay_s=delay_s)
+    job = await create_harvest_job_if_not_exists(connection, wanted)
+    if job is None:
+        return Declined.ALREADY_QUEUED
+    await laws.upsert_law(connection, request.law_id)
+    await laws.update_status_if(connection, request.law_id, LawStatus.UNKNOWN, LawStatus.QUEUED)
+    await laws.set_harvest_job(connection, request.law_id, job.id)
+    return job
 
 
 async def cancel(connection: Connection, job_id: UUID, rules: AftercareRules | None = None) -> Job:

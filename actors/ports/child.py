@@ -39,6 +39,8 @@ STDERR_TAIL_BYTES = 4096
 STDOUT_LIMIT_BYTES = 64 * 1024 * 1024
 
 _CHUNK_BYTES = 65536
+_NUMBERS_LAST_S = 5.0
+"""No machine starts so many processes in this time that their numbers come round to where they were (32,768 at least)."""
 _F_SETPIPE_SZ = 1031
 _PIPE_BYTES = 1 << 20
 _SPAWN_EXHAUSTION = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
@@ -317,9 +319,19 @@ class _Child:
             proctable.send((row.pid for row in alive if row.group != self.process.pid), signum)
 
     def _alive(self) -> list[proctable.Row]:
-        members = proctable.family({self.process.pid}, self.mark, since=self.since, but={os.getpid()})
+        members = proctable.family(
+            {self.process.pid}, self.mark, since=self.since, first=self._first_number(), but={os.getpid()}
+        )
         adopted.reap(members)
         return [row for row in members if row.alive]
+
+    def _first_number(self) -> int:
+        """The lowest number that a member can have: the leader's own, unless numbers may have begun again meanwhile.
+
+        Most children are short git commands, and looking at every process of the machine for each would hold the loop.
+        """
+        young = trio.current_time() - self.since_s < _NUMBERS_LAST_S
+        return self.process.pid if young and proctable.last_number() >= self.process.pid else 0
 
     async def _take_leave(self, *, stuck: bool) -> int | None:
         """Close everything and take the exit status; None when the leader cannot be waited for."""

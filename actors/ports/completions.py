@@ -45,8 +45,9 @@ class Completions:
         own = _Waiting(lease, result)
         if self._under_way:
             await self._wait(own)
-        if not self._under_way or own.leads:
-            self._under_way = True
+        else:
+            self._under_way = own.leads = True
+        if own.leads:
             try:
                 await self._write([own, *self._next()], own)
             finally:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -32,7 +32,12 @@ from protocols.webpolicy import DEFAULT_PORTS, UrlRefused, WebUrl, parse_url
 _log = structlog.get_logger(__name__)
 
 _ACCEPT: Final = "text/html,application/xhtml+xml,text/markdown;q=0.9,text/plain;q=0.9,*/*;q=0.1"
+_ACCEPT_ROBOTS: Final = "text/plain,*/*;q=0.1"
 _AGAIN: Final = frozenset({429, 502, 503, 504})
+
+
+class RedirectRefused(UrlRefused):
+    """The way to this page leads through an address that is not visited."""
 
 
 class RobotsDisallowed(Permanent):
@@ -91,11 +96,14 @@ class WebClient:
         ``DownloadFailed``. No text repeats the URL: it may carry a secret. The time limit is ``allowance``'s scope.
         """
         url = parse_url(raw_url, self.settings.rules)
+        return await self._retried(url, lambda: self._follow(url, allowance))
+
+    async def _retried(self, url: WebUrl, attempt: Callable[[], Awaitable[WebPage]]) -> WebPage:
         pauses = iter(self.settings.retry_pauses_s)
         while True:
             page, failure = None, None
             try:
-                page = await self._follow(url, allowance)
+                page = await attempt()
                 if page.status not in _AGAIN:
                     return page
             except httpx.TransportError as error:
@@ -116,14 +124,16 @@ class WebClient:
             return None
         return max(own_s * self._jitter.uniform(0.75, 1.25), asked_s)
 
-    async def _follow(self, url: WebUrl, allowance: Allowance) -> WebPage:
+    async def _follow(self, url: WebUrl, allowance: Allowance, *, robots: bool = False) -> WebPage:
+        """``robots``: this is a request for rules, which no rules apply to."""
+        settings = self.settings
         seen = [url.text]
         while True:
-            delay_s = await self._robots_delay_s(url, allowance)
-            async with self._turn(url, delay_s, allowance), self._get(url, _ACCEPT) as response:
-                target = _redirect_target(response, url)
-                if target is None:
-                    return await self._page(response, url)
+            delay_s = 0.0 if robots else await self._robots_delay_s(url, allowance)
+            async with self._turn(url, delay_s, allowance), self._get(url, robots) as response:
+                if not response.has_redirect_location:
+                    return await self._page(response, url, settings.max_robots_bytes if robots else settings.max_bytes)
+                target = urljoin(url.text, response.headers["location"])
             url = self._next_hop(target, seen)
 
     def _next_hop(self, target: str, seen: list[str]) -> WebUrl:
@@ -131,7 +141,7 @@ class WebClient:
         try:
             url = parse_url(target, self.settings.rules)
         except UrlRefused as error:
-            raise type(error)(f"a redirect leads elsewhere: {error.message}") from None
+            raise RedirectRefused(f"a redirect to an address that is not visited: {error.message}") from None
         if url.text in seen:
             raise RedirectLoop("redirects go round in a circle")
         if len(seen) > self.settings.max_redirects:
@@ -145,6 +155,8 @@ class WebClient:
             return 0.0
         with allowance.waiting():
             rules = await self._robots.rules_for(url)
+        if rules.unreadable:
+            raise RobotsDisallowed(f"robots.txt could not be read: {rules.unreadable}")
         if not rules.allow(url.text):
             raise RobotsDisallowed("disallowed by robots.txt")
         return rules.delay_s
@@ -159,60 +171,49 @@ class WebClient:
             turn.give_back()
 
     @asynccontextmanager
-    async def _get(self, url: WebUrl, accept: str) -> AsyncIterator[httpx.Response]:
-        target = _as_client_reads_it(url)
-        async with self._client.stream("GET", target, headers={"accept": accept}) as response:
+    async def _get(self, url: WebUrl, robots: bool) -> AsyncIterator[httpx.Response]:
+        target, headers = _as_client_reads_it(url), {"accept": _ACCEPT_ROBOTS if robots else _ACCEPT}
+        async with self._client.stream("GET", target, headers=headers) as response:
             size = sum(len(name) + len(value) for name, value in response.headers.raw)
             if size > self.settings.max_header_bytes:
                 raise TooLarge(f"headers of {size} bytes, the limit is {self.settings.max_header_bytes}")
             yield response
 
-    async def _page(self, response: httpx.Response, url: WebUrl) -> WebPage:
+    async def _page(self, response: httpx.Response, url: WebUrl, limit_bytes: int) -> WebPage:
         status, content_type = response.status_code, response.headers.get("content-type", "")
         if status < 300:
-            return WebPage(url, status, content_type, await self._body(response))
+            return WebPage(url, status, content_type, await self._body(response, limit_bytes))
         return WebPage(
             url, status, content_type, asked_s=retry_after_s(response.headers.get("retry-after"), datetime.now(UTC))
         )
 
-    async def _body(self, response: httpx.Response) -> bytes:
-        settings = self.settings
+    async def _body(self, response: httpx.Response, limit_bytes: int) -> bytes:
         try:
             return await read_body(
                 response,
-                limit_bytes=settings.max_bytes,
-                raw_limit_bytes=settings.max_raw_bytes,
-                max_expansion=settings.max_expansion,
+                limit_bytes=limit_bytes,
+                raw_limit_bytes=min(limit_bytes, self.settings.max_raw_bytes),
+                max_expansion=self.settings.max_expansion,
             )
         except DownloadFailed as error:
             raise type(error)(error.message.removeprefix(f"{response.url}: ")) from None
 
     async def _robots_file(self, url: WebUrl) -> RobotsFile:
-        """``robots.txt`` by the same guarded way: 4xx means that there are no rules, trouble that we stay away."""
-        seen = [url.text]
-        try:
-            with trio.CancelScope() as scope:
-                allowance = Allowance(scope)
-                scope.deadline = trio.current_time() + self.settings.robots_deadline_s
-                while True:
-                    async with self._turn(url, 0.0, allowance), self._get(url, "text/plain,*/*;q=0.1") as response:
-                        target = _redirect_target(response, url)
-                        if target is None:
-                            return await self._robots_text(response)
-                    url = self._next_hop(target, seen)
-        except (httpx.TransportError, DownloadFailed, UrlRefused) as error:
-            raise RobotsUnreadable(str(error)) from error
-        raise RobotsUnreadable("no answer in time")
+        """``robots.txt`` by the same guarded way: 4xx means that there are no rules, trouble that we stay away.
 
-    async def _robots_text(self, response: httpx.Response) -> RobotsFile:
-        if response.status_code >= 500:
-            raise RobotsUnreadable(f"status {response.status_code}")
-        if response.status_code >= 300:
-            return RobotsFile(None)
-        content = await read_body(
-            response, limit_bytes=self.settings.max_robots_bytes, max_expansion=self.settings.max_expansion
-        )
-        return RobotsFile(content.decode("utf-8-sig", "replace"))
+        AddressRefused passes: then the pages of this server are not visited either, and that is why.
+        """
+        try:
+            with trio.CancelScope(deadline=trio.current_time() + self.settings.robots_deadline_s) as scope:
+                allowance = Allowance(scope)
+                page = await self._retried(url, lambda: self._follow(url, allowance, robots=True))
+        except (DownloadFailed, RedirectRefused) as error:
+            raise RobotsUnreadable(error.message) from error
+        if scope.cancelled_caught:
+            raise RobotsUnreadable("no answer in time")
+        if page.status >= 500:
+            raise RobotsUnreadable(f"HTTP {page.status}")
+        return RobotsFile(page.body.decode("utf-8-sig", "replace") if page.status < 300 else None)
 
 
 @asynccontextmanager
@@ -244,17 +245,17 @@ def _trusted() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
-def _redirect_target(response: httpx.Response, url: WebUrl) -> str | None:
-    return urljoin(url.text, response.headers["location"]) if response.has_redirect_location else None
-
-
 def _as_client_reads_it(url: WebUrl) -> httpx.URL:
     """Two readers of URLs must agree on where a request goes, or one of them was deceived."""
     try:
         target = httpx.URL(url.text)
     except httpx.InvalidURL:
         raise UrlRefused("the URL cannot be read") from None
-    if (target.scheme, target.raw_host.decode("ascii"), target.port or DEFAULT_PORTS[url.scheme]) != (url.scheme, url.host, url.port):
+    if (target.scheme, target.raw_host.decode("ascii"), target.port or DEFAULT_PORTS[url.scheme]) != (
+        url.scheme,
+        url.host,
+        url.port,
+    ):
         raise UrlRefused("the URL can be read in two ways")
     return target
 

@@ -98,7 +98,7 @@ class RobotsFile:
 
 
 class RobotsUnreadable(Exception):
-    """The server would not say what its rules are: it is left alone."""
+    """The server would not say what its rules are: it is left alone. The text says how it failed."""
 
 
 class _Parser(Protocol):
@@ -109,14 +109,14 @@ class _Parser(Protocol):
 
 @frozen
 class RobotsRules:
-    """``parser`` None: no rules, everything is allowed; unless the server is ``closed``."""
+    """``parser`` None: no rules, everything is allowed; unless ``unreadable`` says why the server is left alone."""
 
     agent: str
     parser: _Parser | None = None
-    closed: bool = False
+    unreadable: str = ""
 
     def allow(self, url: str) -> bool:
-        return not self.closed and (self.parser is None or self.parser.can_fetch(url, self.agent))
+        return not self.unreadable and (self.parser is None or self.parser.can_fetch(url, self.agent))
 
     @property
     def delay_s(self) -> float:
@@ -135,7 +135,8 @@ class _Kept:
 class RobotsCache:
     """Rules per origin, kept for an hour; several askers of one origin make one request.
 
-    ``fetch`` gets the URL of the file and raises ``RobotsUnreadable`` for a server in trouble.
+    ``fetch`` gets the URL of the file and raises ``RobotsUnreadable`` for a server in trouble; what else it raises is not
+    kept, and comes out of :meth:`rules_for`.
     """
 
     agent: str
@@ -153,8 +154,8 @@ class RobotsCache:
     async def _ask(self, url: WebUrl) -> tuple[RobotsRules, float]:
         try:
             file = await self.fetch(url.at("/robots.txt"))
-        except RobotsUnreadable:
-            return RobotsRules(self.agent, closed=True), KEEP_TROUBLE_S
+        except RobotsUnreadable as error:
+            return RobotsRules(self.agent, unreadable=str(error)), KEEP_TROUBLE_S
         if file.text is None:
             return RobotsRules(self.agent), KEEP_RULES_S
         return RobotsRules(self.agent, await trio.to_thread.run_sync(_parse, file.text)), KEEP_RULES_S

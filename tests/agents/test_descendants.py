@@ -11,6 +11,7 @@ import trio
 from attrs import evolve
 
 from tests.kit.agentworkshop import Workshop, workshop
+from tests.kit.models.hands import Hands
 from tests.kit.models.script import Answer, Calls, Silence, says
 from tests.kit.processes import alive, pids_in, until
 
@@ -34,7 +35,7 @@ async def shop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 def order(shop: Workshop, then: str) -> Calls:
     """The model wants a command that leaves orphans in the folder of the checkout, where every call may write."""
-    return shop.shell(ORPHANS.format(folder=pids(shop)) + then)
+    return Hands(shop.provider).shell(ORPHANS.format(folder=pids(shop)) + then)
 
 
 def pids(shop: Workshop) -> Path:

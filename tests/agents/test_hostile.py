@@ -12,6 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.kit.agentworkshop import EDITED, SECRETS, Workshop, workshop
+from tests.kit.models.hands import Hands
 from tests.kit.models.script import Answer, Calls, says
 
 pytestmark = pytest.mark.agents
@@ -83,15 +84,16 @@ def _json(path: Path, document: object) -> None:
 
 def orders(shop: Workshop, outside: Path, neighbour: int) -> list[Calls]:
     """What a model must not get."""
+    hands = Hands(shop.provider)
     home, checkout = shop.folder.home, shop.folder.checkout
     places = [outside / "written", checkout / "../written"]
     places += [home / ".claude/settings.json", home / ".config/opencode/opencode.json"]
     files = ["/proc/self/environ", f"/proc/{neighbour}/environ", f"/proc/{os.getpid()}/environ", "/proc/1/environ"]
     files += [str(outside / "auth.json"), str(checkout / "link-to-auth.json"), str(checkout / "link-to-environ")]
     found = [
-        shop.shell(marker(checkout, "bash")),
-        *(shop.writes(path) for path in places),
-        *(shop.reads(path) for path in files),
+        hands.shell(marker(checkout, "bash")),
+        *(hands.writes(path, "x") for path in places),
+        *(hands.reads(path) for path in files),
     ]
     fetch = {"url": f"{shop.server.url}/taken", "format": "text", "prompt": "x"}
     task = {"description": "x", "prompt": "x", "subagent_type": "general"}

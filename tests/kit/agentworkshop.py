@@ -27,6 +27,7 @@ from protocols.dialects.base import AgentCall
 from protocols.stall import StallLimits
 from tests.kit import agentbinaries
 from tests.kit.models.anthropic import Anthropic
+from tests.kit.models.hands import Hands
 from tests.kit.models.openai import MODEL, OpenAi
 from tests.kit.models.script import Calls, Step, in_order, says
 from tests.kit.models.server import ModelServer
@@ -98,27 +99,12 @@ class Workshop:
         """The model does these one after the other, the last for ever."""
         self.server.script = in_order(*steps)
 
-    def reads(self, path: Path | str | None = None) -> Calls:
-        """A call of the tool that reads a file, as this provider spells it."""
-        given = str(path or self.law)
-        return Calls("Read", {"file_path": given}) if self._is_claude else Calls("read", {"filePath": given})
+    def reads(self, path: Path | None = None) -> Calls:
+        """Of the law, unless another path is given; so do the others."""
+        return Hands(self.provider).reads(path or self.law)
 
-    def edits(self, old: str = "null", new: str = "{}", path: Path | str | None = None) -> Calls:
-        given = str(path or self.law)
-        if self._is_claude:
-            return Calls("Edit", {"file_path": given, "old_string": old, "new_string": new})
-        return Calls("edit", {"filePath": given, "oldString": old, "newString": new})
-
-    def writes(self, path: Path | str, content: str = "x") -> Calls:
-        name, key = ("Write", "file_path") if self._is_claude else ("write", "filePath")
-        return Calls(name, {key: str(path), "content": content})
-
-    def shell(self, command: str) -> Calls:
-        return Calls("Bash" if self._is_claude else "bash", {"command": command, "description": "A command"})
-
-    @property
-    def _is_claude(self) -> bool:
-        return self.provider == "claude"
+    def edits(self, old: str = "null", new: str = "{}", path: Path | None = None) -> Calls:
+        return Hands(self.provider).edits(path or self.law, old, new)
 
     def running(self) -> set[int]:
         """The pids of whoever works for this job, by its folders in their environment: the CLI and all it started."""

@@ -21,9 +21,10 @@ LOOPBACK = "127.0.0.1"
 Raw = Callable[[trio.abc.Stream], Awaitable[None]]
 
 
-def page(body: str, **changes: Any) -> Reply:
+def page(body: str | bytes, **changes: Any) -> Reply:
     """A page as a server sends it, in UTF-8."""
-    values: dict[str, Any] = {"body": body.encode(), "content_type": "text/html; charset=utf-8", **changes}
+    content = body.encode() if isinstance(body, str) else body
+    values: dict[str, Any] = {"body": content, "content_type": "text/html; charset=utf-8", **changes}
     return Reply(**values)
 
 

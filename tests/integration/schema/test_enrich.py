@@ -143,12 +143,13 @@ async def test_a_continuation_inherits_the_scope_of_a_traject(rows: Rows) -> Non
 
 @pytest.mark.claim("S0-161")
 async def test_gaps_of_this_provider_are_replaced_and_those_of_others_stay(rows: Rows) -> None:
-    marking = CapturedMarking("3", "afronding", "operation", "naar boven")
+    marking = CapturedMarking("3", "afronding", "operation", legal_text_excerpt="naar boven")
     first = await claimed(rows, "claude")
     await complete(rows, first, provider="claude", untranslatables=(GAP,), markings=(marking,))
-    for _ in range(2):
-        job = await claimed(rows)
-        await complete(rows, job, untranslatables=(GAP, GAP), markings=(marking,))
+    earlier = await claimed(rows)
+    await complete(rows, earlier, untranslatables=(GAP, GAP), markings=(marking,))
+    job = await claimed(rows)
+    await complete(rows, job, untranslatables=(GAP, GAP), markings=(marking,))
 
     found = await rows.sql("SELECT provider, accepted, enrich_job_id FROM untranslatables ORDER BY provider")
     assert [row["provider"] for row in found] == ["claude", "opencode", "opencode"]
@@ -165,7 +166,7 @@ async def test_a_table_of_markings_that_asks_for_more_is_left_alone(rows: Rows) 
     await rows.sql("ALTER TABLE markings ADD COLUMN theirs text NOT NULL")
     job = await claimed(rows)
 
-    await complete(rows, job, markings=(CapturedMarking("3", "x", "model", ""),))
+    await complete(rows, job, markings=(CapturedMarking("3", "x", "model"),))
 
     assert (await rows.job(job.id)).status is JobStatus.COMPLETED
     assert await rows.value("SELECT count(*) FROM markings") == 0

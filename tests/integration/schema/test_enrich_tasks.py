@@ -12,7 +12,8 @@ from protocols.enrichpayload import read_enrich_payload
 from protocols.failures import ContentFailure, InvalidInput, NoOutput, Transient
 from schema import enrichtasks, tasks
 from schema.enrichtasks import NOTHING_TO_REVIEW, NotComparable, ScopeTaken, TaskOutcome
-from schema.rows import Job, JobStatus, JobType
+from schema.queue.create import create_enrich_job_if_not_exists
+from schema.rows import Job, JobRequest, JobStatus, JobType
 from schema.tasks import Blob, BlobKind, TaskType
 from tests.kit.jobrows import LAW, Rows
 
@@ -236,9 +237,9 @@ async def test_a_rival_of_the_same_scope_makes_the_window_fail_and_keeps_its_inp
     outcome = TaskOutcome(read_enrich_payload(job.payload), "opencode", (Blob(PATH, LAW_TEXT),), False, True)
 
     async def with_rival(connection: Any, row: Job) -> None:
-        await enrichtasks.create_enrich_job_if_not_exists(
+        await create_enrich_job_if_not_exists(
             connection,
-            enrichtasks.JobRequest(JobType.ENRICH, LAW, payload=job.payload, traject_ref=job.traject_ref),
+            JobRequest(JobType.ENRICH, LAW, payload=job.payload, traject_ref=job.traject_ref),
         )
         await enrichtasks.settle(connection, row, outcome)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+import trio
 from attrs import field, frozen
 
 
@@ -98,7 +99,10 @@ NO_TOKENS = Tokens(0, 0)
 
 @frozen
 class Answer:
-    """``tokens`` None: the server does not say. ``pause_s`` before each piece of ``piece_chars`` characters."""
+    """``tokens`` None: the server does not say. ``pause_s`` before each piece of ``piece_chars`` characters.
+
+    Nothing is sent before ``after`` is set.
+    """
 
     parts: Sequence[Part] = ()
     stop: Stop = Stop.DONE
@@ -106,6 +110,7 @@ class Answer:
     piece_chars: int = 24
     pause_s: float = 0.0
     breaks: Break | None = None
+    after: trio.Event | None = None
 
     @property
     def calls_tools(self) -> bool:

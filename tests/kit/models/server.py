@@ -85,6 +85,8 @@ class ModelServer(ABC):
                 case Refuses():
                     await exchange.answer(step.status, self.error(step), step.headers)
                 case Answer():
+                    if step.after is not None:
+                        await step.after.wait()
                     await self.tell(exchange, step, number)
                     self.handed_out.append(step.tokens or NO_TOKENS)
         finally:

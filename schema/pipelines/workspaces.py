@@ -1,0 +1,106 @@
+"""Workspaces and who may do what in them (D70)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from attrs import frozen
+
+from protocols.failures import InvalidInput
+from protocols.scrub import scrub_text
+from schema.connection import Connection
+
+PERMISSIONS: Final = ("connectors:create", "connectors:read", "connectors:update", "connectors:delete")
+
+
+class AccountNotFound(InvalidInput):
+    """No account is meant by this, or more than one."""
+
+    kind = "account_not_found"
+
+
+class WorkspaceNotFound(InvalidInput):
+    """No workspace has this id."""
+
+    kind = "workspace_not_found"
+
+
+@frozen
+class Workspace:
+    id: int
+    name: str
+    owner_id: UUID
+
+
+async def find_account(connection: Connection, who: str) -> UUID:
+    """By id, subject or e-mail address. AccountNotFound."""
+    rows = await connection.fetch(
+        "SELECT id FROM accounts WHERE id::text = lower($1) OR person_sub = $1 OR lower(email) = lower($1) LIMIT 2", who
+    )
+    if len(rows) != 1:
+        raise AccountNotFound(f"{'no' if not rows else 'more than one'} account is meant by {who!r}")
+    return UUID(int=rows[0]["id"].int)
+
+
+async def create_account(connection: Connection, *, subject: str, email: str, name: str) -> UUID:
+    """An account for a database without the platform's own log-in. InvalidInput when subject or address is taken."""
+    created = await connection.fetchval(
+        "INSERT INTO accounts (person_sub, email, name) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING id",
+        scrub_text(subject),
+        scrub_text(email),
+        scrub_text(name),
+    )
+    if created is None:
+        raise InvalidInput(f"an account with the subject {subject!r} or the address {email!r} is there already")
+    return UUID(int=created.int)
+
+
+async def create_workspace(connection: Connection, name: str, owner_id: UUID) -> Workspace:
+    """The owner pays for its crawls and may do everything in it. Needs a transaction. InvalidInput."""
+    clean = scrub_text(name).strip()
+    if not clean or len(clean) > 100:
+        raise InvalidInput("the name of a workspace has 1 to 100 characters")
+    created = await connection.fetchval(
+        "INSERT INTO workspaces (name, owner_id) VALUES ($1, $2) RETURNING id", clean, owner_id
+    )
+    await add_member(connection, created, owner_id, PERMISSIONS)
+    return Workspace(created, clean, owner_id)
+
+
+async def get_workspace(connection: Connection, workspace_id: int) -> Workspace:
+    """WorkspaceNotFound."""
+    row = await connection.fetchrow("SELECT id, name, owner_id FROM workspaces WHERE id = $1", workspace_id)
+    if row is None:
+        raise WorkspaceNotFound(f"there is no workspace {workspace_id}")
+    return Workspace(row["id"], row["name"], UUID(int=row["owner_id"].int))
+
+
+async def add_member(
+    connection: Connection, workspace_id: int, account_id: UUID, permissions: Sequence[str] = ("connectors:read",)
+) -> None:
+    """Let an account in, or change what it may do. InvalidInput for a permission that is none; WorkspaceNotFound."""
+    unknown = sorted(set(permissions) - set(PERMISSIONS))
+    if unknown:
+        raise InvalidInput(f"{', '.join(unknown)}: permissions are {', '.join(PERMISSIONS)}")
+    await get_workspace(connection, workspace_id)
+    await connection.execute(
+        """
+        INSERT INTO workspace_members (workspace_id, account_id, permissions) VALUES ($1, $2, $3::text[])
+        ON CONFLICT (workspace_id, account_id) DO UPDATE SET permissions = excluded.permissions
+        """,
+        workspace_id,
+        account_id,
+        sorted(set(permissions)),
+    )
+
+
+async def permissions_of(connection: Connection, workspace_id: int, account_id: UUID) -> frozenset[str]:
+    """Empty for who is no member."""
+    found = await connection.fetchval(
+        "SELECT permissions FROM workspace_members WHERE workspace_id = $1 AND account_id = $2",
+        workspace_id,
+        account_id,
+    )
+    return frozenset(found or ())
