@@ -11,7 +11,7 @@ BIN     := .venv/bin
 PYTEST  := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test test-unit test-integration fuzz check bench claims docs faults soak lock clean
+.PHONY: help install install-dev demo test test-unit test-integration test-agents fuzz check bench claims docs faults soak lock clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' Makefile
@@ -52,6 +52,9 @@ test-unit: install-dev  ## pure rules, actors on a mock clock, the house rules: 
 test-integration: install-dev  ## real PostgreSQL, git, child processes, sockets, faults and whole supervisors
 	$(PYTEST) -n $(WORKERS) tests/integration tests/faults tests/e2e
 
+test-agents: install-dev  ## the real claude and opencode against model servers of our own (needs npm and its packages)
+	$(BIN)/python -m tests.agents -n $(WORKERS)
+
 check: install-dev  ## style, types, layers, Dockerfile and scripts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -70,11 +73,15 @@ claims: install-dev  ## which claims of the checklist have a test, by area
 docs: install-dev  ## write docs/settings.md and .env.example again from the settings
 	$(BIN)/python -m supervisor.settings.pages
 
-faults: install-dev  ## only the tests that kill, cut and freeze things
+faults: install-dev  ## kill, cut and freeze: the short tests; with N=300 (SEED=1) a long run with figures
+ifdef N
+	$(BIN)/python -m tests.faults --faults $(N) $(if $(SEED),--seed $(SEED)) --harvests $(or $(HARVESTS),2000)
+else
 	$(PYTEST) -n $(WORKERS) tests/faults
+endif
 
-soak: install-dev  ## the tests that run for minutes
-	$(PYTEST) -m soak tests
+soak: install-dev  ## faults for MINUTES=20 while memory, tasks, descriptors and connections are watched
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20)
 
 fuzz: install-dev  ## the random walks of the unit tests with 10,000 examples each: for the night
 	HYPOTHESIS_PROFILE=nightly $(PYTEST) -n $(WORKERS) -o faulthandler_timeout=0 --timeout=0 $(FUZZED)

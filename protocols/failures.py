@@ -262,6 +262,16 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
+def gravest(error: BaseException) -> BaseException:
+    """The leaf of ``error`` that counts: a lost lease, else one of ours, else the first."""
+    found = list(leaves(error))
+    for wanted in (LeaseLost, JobCancelled, HandedBack, SupervisorError):
+        for leaf in found:
+            if isinstance(leaf, wanted):
+                return leaf
+    return found[0] if found else error
+
+
 def classify(error: BaseException) -> SupervisorError:
     """The failure that ``error`` stands for; groups are unwrapped, and the gravest of several leaves wins.
 

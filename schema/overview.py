@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from protocols.budget import CLAUDE
 from schema.connection import Connection
 from schema.pauses import Pause, ProviderPause, list_pauses, list_provider_pauses
 from schema.queue import presence, views
-from schema.queue.budget import count_runs
+from schema.queue.terms import BudgetRule
 from schema.queue.views import EndedBadly, HeldJob, QueueCount
 
 RUNNING_SHOWN = 20
@@ -20,11 +19,15 @@ FAILURES_SHOWN = 5
 
 @frozen
 class ClaudeHour:
-    """Claude runs of the current clock hour over all supervisors, and how many jobs would run on claude if they could."""
+    """Claude runs of the current clock hour over all supervisors, and how many jobs would run on claude if they could.
+
+    ``next_hour`` is what clocks in Amsterdam show when it ends, which in the nights of the clock change is no sum.
+    """
 
     runs: int
     local_hour: int
     waiting: int
+    next_hour: int
 
 
 @frozen
@@ -55,13 +58,14 @@ async def overview(
     if ended is None:
         ended = await views.count_ended(connection)
     counts = [*await views.count_active(connection), *ended]
-    runs, local_hour, at = await count_runs(connection, includes_convert=includes_convert)
+    rule = BudgetRule(includes_convert=includes_convert, default_provider=default_provider)
+    hour = await views.budget_now(connection, rule)
     return Overview(
-        at=at,
+        at=hour.at,
         served=await presence.supervisors_seen(connection),
         counts=tuple(sorted(counts, key=lambda count: (count.job_type, count.status.value))),
         running=tuple(await views.held_jobs(connection, RUNNING_SHOWN)),
-        claude=ClaudeHour(runs, local_hour, await views.count_pending_runs(connection, CLAUDE, default_provider)),
+        claude=ClaudeHour(hour.used, hour.local_hour, hour.waiting, hour.next_local_hour),
         pauses=tuple(await list_pauses(connection)),
         benches=tuple(await list_provider_pauses(connection)),
         failures=tuple(await views.recent_failures(connection, FAILURES_SHOWN)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -20,7 +20,7 @@ from supervisor.repl.scene import Scene, everything, from_outside
 from supervisor.repl.server import ReplServer
 from supervisor.repl.session import SessionRule
 from supervisor.restart import Policy
-from supervisor.tree import House, Row, Tree
+from supervisor.tree import House, Row
 
 if TYPE_CHECKING:
     from supervisor.app import Supervisor
@@ -42,28 +42,29 @@ def rows_beside(supervisor: Supervisor, house: House, database: Database) -> Ite
 
         server = health_server(supervisor.settings.health.port, supervisor, house, database, housekeeping)
         yield Row("health", Policy.PERMANENT, lambda _: server, "answers probes, serves metrics")
-    if supervisor.settings.repl.enabled:
-        show = partial(_prompt, supervisor, database, housekeeping)
-        yield Row("repl", Policy.TRANSIENT, lambda _: show(), "the debug prompt")
+    scene = cache(partial(scene_of, supervisor, database, housekeeping))
+    supervisor.dumper.tell = lambda: everything(scene())
+    supervisor.dumper.tell_from_outside = lambda: from_outside(scene())
+    if supervisor.settings.repl.enabled and supervisor.errand is None:
+        repl = supervisor.settings.repl
+        paths = places.candidates(repl, supervisor.settings.embedded)
+        rule = SessionRule(python=repl.python)
+        yield Row(
+            "repl",
+            Policy.TRANSIENT,
+            lambda _: ReplServer(scene(), paths, supervisor.redact, rule),
+            "the debug prompt",
+        )
 
 
 async def _prune(database: Database, days: int, after: UUID | None) -> Batch:
     return await database.transact(retention.prune_jobs, days=days, after=after)
 
 
-def _prompt(supervisor: Supervisor, database: Database, housekeeping: Housekeeping) -> ReplServer:
-    """Made when it starts: by then the tree stands. SIGUSR1 tells the same from here on."""
-    assert supervisor.tree is not None
-    scene = scene_of(supervisor, supervisor.tree, database, housekeeping)
-    settings = supervisor.settings
-    supervisor.dumper.tell = lambda: everything(scene)
-    supervisor.dumper.tell_from_outside = lambda: from_outside(scene)
-    paths = places.candidates(settings.repl, settings.embedded)
-    return ReplServer(scene, paths, supervisor.redact, SessionRule(python=settings.repl.python))
-
-
-def scene_of(supervisor: Supervisor, tree: Tree, database: Database, housekeeping: Housekeeping) -> Scene:
-    """What the prompt sees of this supervisor."""
+def scene_of(supervisor: Supervisor, database: Database, housekeeping: Housekeeping) -> Scene:
+    """What the prompt and SIGUSR1 see of this supervisor, once its tree stands."""
+    tree = supervisor.tree
+    assert tree is not None
 
     async def runs_of_this_hour() -> tuple[int, int, int]:
         budget = tree.house.rules.claim.budget

@@ -84,7 +84,7 @@ def budget_line(seen: Overview, budget: Budget) -> tuple[str, bool]:
     if cap == 0:
         return f"{since}; none is allowed (limit 0), {jobs} waiting", waiting > 0
     if seen.claude.runs >= cap:
-        wait = f"{jobs} waiting for next hour ({(hour + 1) % 24:02}:00)" if waiting else "next at the full hour"
+        wait = f"{jobs} waiting for next hour ({seen.claude.next_hour:02}:00)" if waiting else "next at the full hour"
         return f"{since} of {cap}; {wait}", waiting > 0
     return f"{since} of {cap}", False
 

@@ -49,6 +49,7 @@ class Completions:
             self._under_way = own.leads = True
         if own.leads:
             try:
+                await trio.lowlevel.cancel_shielded_checkpoint()  # who ends in this very moment goes along
                 await self._write([own, *self._next()], own)
             finally:
                 self._hand_on()

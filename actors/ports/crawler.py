@@ -85,26 +85,28 @@ class _Climb:
     block_type: str | None = None
 
     def add(self, tier: str, page: WebPage, extracted: Extracted) -> None:
-        """Take over what a tier brought, unless a tier before it brought more than nothing."""
+        """Take over what a tier brought; content gives way to the content of a later tier, and to nothing else."""
         self.fetched = True
         if extracted.problem:
             self.problems.append((tier, extracted.problem))
-        if self.found is not None:
+            self._saw(tier, page)
             return
         self.page, self.tier = page, tier
-        if not extracted.problem:
-            metadata = {"source": one_line(self.url), **extracted.metadata}
-            if page.url.text != self.url:
-                metadata["loaded_url"] = one_line(page.url.text)
-            self.found = CrawlResult(extracted.content, metadata, tier)
+        metadata = {"source": one_line(self.url), **extracted.metadata}
+        if page.url.text != self.url:
+            metadata["loaded_url"] = one_line(page.url.text)
+        self.found = CrawlResult(extracted.content, metadata, tier)
 
     def refused(self, tier: str, page: WebPage) -> None:
         """A status of 300 and more is never content, whatever stands in its body."""
         self.problems.append((tier, f"HTTP {page.status}"))
-        if self.found is None:
-            self.page, self.tier = page, tier
+        self._saw(tier, page)
         if page.status in _KEPT_OUT:
             self.block_type = "refused"
+
+    def _saw(self, tier: str, page: WebPage) -> None:
+        if self.found is None:
+            self.page, self.tier = page, tier
 
     def outcome(self, duration_s: float) -> CrawlOutcome:
         status = CrawlStatus.SUCCESS if self.found else CrawlStatus.EMPTY if self.fetched else CrawlStatus.FAILED

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 import msgspec
 import structlog
@@ -20,9 +21,10 @@ import trio
 from attrs import define, field
 
 import actors
-from actors.ports import adopted
+from actors.ports import adopted, proctable
 from actors.ports.crawlsettings import ExtractSettings
 from actors.ports.extraction_process import LENGTH_BYTES, READY, Order, frame
+from actors.ports.guardian import FAMILY
 from protocols.failures import ResourceExhausted
 from protocols.webpage.extract import Extracted, PageLimits, RawPage
 
@@ -158,7 +160,7 @@ async def _start(memory_bytes: int) -> _Worker:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={},
+        env={proctable.MARK_VARIABLE: f"{FAMILY}.{uuid4().hex}"},
         cwd="/",
     )
     adopted.own(process.pid)

@@ -1,8 +1,7 @@
 """The process that turns pages into Markdown: pages come on standard input, answers go to standard output.
 
 Started and stopped by :mod:`actors.ports.extraction`. Both are MessagePack behind a length, of known types: whatever a
-hostile page may make of this process, its parent reads nothing but text. Its environment is empty, so there is no
-secret to be had here either.
+hostile page may make of this process, its parent reads nothing but text. Its environment holds a mark and no secret.
 """
 
 from __future__ import annotations

@@ -72,13 +72,13 @@ async def search_works(
 async def search_records(fetcher: Fetcher, url: Callable[[int], str], parse: ParsePage[Hit]) -> tuple[Hit, ...]:
     """Every record, not only the first of a work: the versions of one law. Raises like :func:`search_works`."""
     found: list[Hit] = []
-    at: int | None = 1
+    at = 1
     for _ in range(MAX_PAGES):
         page = await _page(fetcher, url, parse, at)
         found.extend(hit for _, _, hit in page.hits)
-        at = page.next_start
-        if at is None:
+        if page.next_start is None:
             break
+        at = page.next_start
     return tuple(found)
 
 

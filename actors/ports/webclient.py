@@ -264,6 +264,6 @@ def _failure(error: httpx.TransportError) -> DownloadFailed:
     if isinstance(error, httpx.TimeoutException):
         return DownloadTimedOut(f"no answer in time ({type(error).__name__})")
     words: BaseException | None = error
-    while words is not None and not str(words):
-        words = words.__cause__
+    while words is not None and not str(words):  # trio says "broken", and what broke stands behind it
+        words = words.__cause__ or words.__context__
     return DownloadFailed(str(words) if words is not None else type(error).__name__)

@@ -41,7 +41,7 @@ async def single(queue: PgQueue) -> int:
 
 
 async def batch(queue: PgQueue) -> int:
-    """A task for each job, as runners are; the next claim when all have ended."""
+    """A task for each job, as runners are; the next fifty are claimed while those before them end."""
     done = 0
 
     async def run(job: Job) -> None:
@@ -49,13 +49,11 @@ async def batch(queue: PgQueue) -> int:
         await queue.complete(job.lease_held, None)
         done += 1
 
-    while True:
-        jobs = (await _claim(queue, BATCH)).jobs
-        if not jobs:
-            return done
-        async with trio.open_nursery() as nursery:
+    async with trio.open_nursery() as nursery:
+        while jobs := (await _claim(queue, BATCH)).jobs:
             for job in jobs:
                 nursery.start_soon(run, job)
+    return done
 
 
 async def main(side: str, url: str, jobs: int) -> None:

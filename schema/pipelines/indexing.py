@@ -78,6 +78,11 @@ async def require(connection: Connection, connector_id: int) -> None:
         raise RunGone(f"connector {connector_id} was deleted while it was indexed")
 
 
+async def touch(connection: Connection, connector_id: int) -> None:
+    """It was indexed just now, whatever that gave."""
+    await connection.execute("UPDATE connectors SET last_indexed_at = now() WHERE id = $1", connector_id)
+
+
 async def hold_credit(connection: Connection, job: Job, owner_id: UUID, crawls: int, pricing: Pricing) -> int:
     """Hold the credit for so many crawls, noted in the job, and the micros. InsufficientCredits: nothing was written.
 
@@ -106,8 +111,7 @@ async def hold_credit(connection: Connection, job: Job, owner_id: UUID, crawls: 
 async def settle(
     connection: Connection, job: Job, context: IndexContext, *, urls: int, cost_micros: int, successes: int
 ) -> None:
-    """The settling part of the job's completion: charge what succeeded, end hold and lease, note when it was indexed."""
-    await connection.execute("UPDATE connectors SET last_indexed_at = now() WHERE id = $1", context.connector.id)
+    """The settling part of the job's completion: charge what succeeded, end hold and lease."""
     noted = index_hold(job)
     there = await connection.fetchval(
         "SELECT EXISTS (SELECT FROM workspaces WHERE id = $1)", context.connector.workspace_id

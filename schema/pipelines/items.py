@@ -46,13 +46,11 @@ class ItemResult:
 
 
 async def freeze(connection: Connection, run_id: int, targets: Sequence[Target]) -> None:
-    """The list of a run, once. A target with a fault is failed from the start."""
+    """The list of a run, once. A target with a fault has it as its error, without an outcome: it fails when its turn comes."""
     await connection.execute(
         """
-        INSERT INTO pipeline_run_items (run_id, ordinal, target, outcome, error, finished_at)
-        SELECT $1, t.ordinal, t.target, CASE WHEN t.fault IS NOT NULL THEN 'failed' END, t.fault,
-               CASE WHEN t.fault IS NOT NULL THEN now() END
-        FROM unnest($2::int[], $3::text[], $4::text[]) AS t(ordinal, target, fault)
+        INSERT INTO pipeline_run_items (run_id, ordinal, target, error)
+        SELECT $1, t.ordinal, t.target, t.fault FROM unnest($2::int[], $3::text[], $4::text[]) AS t(ordinal, target, fault)
         """,
         run_id,
         list(range(len(targets))),
@@ -83,12 +81,6 @@ async def unfinished(connection: Connection, run_id: int) -> list[Item]:
     rows = await connection.fetch(
         "SELECT * FROM pipeline_run_items WHERE run_id = $1 AND outcome IS NULL ORDER BY ordinal", run_id
     )
-    return [item_of(row) for row in rows]
-
-
-async def all_of(connection: Connection, run_id: int) -> list[Item]:
-    """Every target, in order: a run without documents writes about those with a fault too."""
-    rows = await connection.fetch("SELECT * FROM pipeline_run_items WHERE run_id = $1 ORDER BY ordinal", run_id)
     return [item_of(row) for row in rows]
 
 

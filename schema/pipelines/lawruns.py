@@ -18,7 +18,7 @@ from protocols.lawpipeline import (
     LawSelection,
     Select,
 )
-from protocols.runs import ItemOutcome
+from protocols.runs import DocAction, ItemOutcome
 from schema.connection import Connection
 from schema.pipelines import items, manage, runs
 from schema.pipelines.items import ItemResult
@@ -97,12 +97,12 @@ async def enqueue(
             connection, request, delay_s=delay_s, include_not_harvestable=selection.include_not_harvestable
         )
     except InvalidInput as error:
-        result = ItemResult(ItemOutcome.SKIPPED, error=f"{_INVALID_DATE}: {error.message}")
+        result = ItemResult(ItemOutcome.SKIPPED, DocAction.NONE, error=f"{_INVALID_DATE}: {error.message}")
     else:
         if isinstance(answer, Declined):
-            result = ItemResult(ItemOutcome.SKIPPED, error=answer.value)
+            result = ItemResult(ItemOutcome.SKIPPED, DocAction.NONE, error=answer.value)
         else:
-            result = ItemResult(ItemOutcome.SUCCESS, job_id=answer.id)
+            result = ItemResult(ItemOutcome.SUCCESS, DocAction.NONE, job_id=answer.id)
     await items.record(connection, context.run.id, job.attempts, item.ordinal, result)
     return result.outcome
 

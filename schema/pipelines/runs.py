@@ -182,19 +182,19 @@ async def require_leases(connection: Connection, job: Job, count: int) -> None:
 
 
 async def succeed_crawl(
-    connection: Connection, job: Job, context: RunContext, *, published: Published | None = None
+    connection: Connection, job: Job, context: RunContext, *, published: Published | None = None, leases_taken: int = 0
 ) -> None:
     """The settling part of a crawl run's completion: charge, publish, success and the end of its leases, or none of it.
 
-    A run that was deleted meanwhile leaves nothing to settle but its leases.
+    LeaseLost when a lease was lost: then the job stays as it is, too. A run that was deleted meanwhile leaves nothing to
+    settle but its leases.
     """
-    if published is None and context.connector is not None:
-        await connection.execute("UPDATE connectors SET last_indexed_at = now() WHERE id = $1", context.connector.id)
     try:
         run = await owned(connection, job, context.run.id)
     except RunGone:
         await leases.release(connection, claim_holder(job.id, job.attempts))
         return
+    await require_leases(connection, job, leases_taken)
     counts = await items.counts(connection, run.id)
     charged = await _charge(connection, run, context, counts)
     await _finish(connection, run, counts.to_summary(), counts=counts, charged=charged, published=published)

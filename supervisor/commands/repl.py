@@ -53,8 +53,9 @@ def _socket(pid: int | None) -> Path:
     from protocols.failures import InvalidInput
     from supervisor.repl import places
     from supervisor.settings import areas, load_area
+    from supervisor.settings.operations import Repl
 
-    repl, embedded = load_area(areas.Repl, os.environ), load_area(areas.Embedded, os.environ)
+    repl, embedded = load_area(Repl, os.environ), load_area(areas.Embedded, os.environ)
     if repl.socket is not None:
         return repl.socket
     found = [one for one in places.running(repl, embedded) if pid in (None, one.pid)]

@@ -12,7 +12,8 @@ from typing import Final
 from attrs import frozen
 
 from supervisor.embedded.settings import default_base
-from supervisor.settings.areas import Embedded, Repl
+from supervisor.settings.areas import Embedded
+from supervisor.settings.operations import Repl
 
 _NAME: Final = re.compile(r"repl-([0-9]+)\.sock")
 

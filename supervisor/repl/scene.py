@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
@@ -51,7 +52,7 @@ class Scene:
     level: str = "info"
     figures: Callable[[], DatabaseStatistics] | None = None
     paused: Callable[[], Sequence[str]] = _nothing
-    started_at: float = field(factory=trio.current_time)
+    started_at: float = field(factory=time.monotonic)
 
 
 def summary(scene: Scene) -> list[str]:
@@ -64,7 +65,7 @@ def summary(scene: Scene) -> list[str]:
     claim = "no claim yet" if metrics.claim_at is None else f"last look for jobs {duration(now - metrics.claim_at)} ago"
     heard = "notifications arrive" if house.subscription.proven else "no notifications: it polls"
     lines = [
-        f"supervisor {house.rules.claim.holder}, version {VERSION}, up {duration(now - scene.started_at)}",
+        f"supervisor {house.rules.claim.holder}, version {VERSION}, up {duration(time.monotonic() - scene.started_at)}",
         f"  phase     {_PHASES[house.lifecycle.phase]}",
         f"  roles     {roles}",
         f"  database  {word}, {beat}, {claim}, {heard}",

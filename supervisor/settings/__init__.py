@@ -22,12 +22,11 @@ from supervisor.settings.areas import (
     Enrich,
     Health,
     Logging,
-    Repl,
-    Retention,
     Roles,
     Sources,
     Worker,
 )
+from supervisor.settings.operations import Repl, Retention
 from supervisor.settings.ports import corpus_settings
 from supervisor.settings.reader import Findings, SettingsFault, read, specs
 

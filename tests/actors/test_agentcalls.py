@@ -16,7 +16,7 @@ from actors.ports.agentprocess import Stopped
 from protocols.agentview import AgentView
 from protocols.dialects import DIALECTS
 from protocols.dialects.base import VerdictKind
-from protocols.failures import AgentFailed, AgentStalled, AgentTimedOut, ProviderTrouble
+from protocols.failures import AgentFailed, AgentStalled, AgentTimedOut, JobEnd, ProviderTrouble, verdict_of
 from protocols.stall import StallLimits
 from tests.kit.agentlines import (
     Played,
@@ -405,6 +405,27 @@ async def test_trouble_of_the_provider_is_told_from_trouble_of_the_law(
     assert isinstance(end.failure, ProviderTrouble)
     assert end.failure.details["reason"] == reason
     assert end.failure.details["provider"] == provider
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind", "job_end"),
+    [
+        ("authentication_failed", 401, "provider_trouble", JobEnd.HAND_BACK),
+        ("rate_limit", 429, "agent_failed", JobEnd.RETRY),
+        ("overloaded", 529, "agent_failed", JobEnd.RETRY),
+        ("invalid_request", 400, "bad_request", JobEnd.RETRY),
+    ],
+)
+async def test_each_answer_of_the_api_has_a_class_of_its_own_and_only_a_refused_request_is_final_the_second_time(
+    tmp_path: Path, autojump_clock: Clock, error: str, status: int, kind: str, job_end: JobEnd
+) -> None:
+    # AG-05
+    stream = [init(), api_error(error, status, "x"), result(is_error=True, text=f"API Error: {status}")]
+    failure = (await Job(tmp_path, a=Played(stream, code=1)).run()).failure
+    assert failure is not None
+    assert (failure.kind, verdict_of(failure).job) == (kind, job_end)
+    second = verdict_of(failure).after(failure.to_result(), failure.kind)
+    assert second.job is (JobEnd.TERMINAL if status == 400 else job_end)
 
 
 async def test_words_of_the_agent_decide_nothing(tmp_path: Path, autojump_clock: Clock) -> None:

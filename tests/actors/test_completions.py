@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 import trio
 from attrs import define, field
+from trio.testing import MockClock
 
 from actors.ports.completions import Completions
 from actors.ports.database import Refused
@@ -67,11 +68,13 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(autojump_clock: trio.testing.MockClock) -> Desk:
+def desk() -> Desk:
     return Desk()
 
 
-async def test_who_comes_first_does_not_wait_and_who_comes_meanwhile_goes_together(desk: Desk) -> None:
+async def test_who_comes_first_does_not_wait_and_who_comes_meanwhile_goes_together(
+    desk: Desk, autojump_clock: MockClock
+) -> None:
     leases = [lease() for _ in range(20)]
     begin = trio.current_time()
     async with trio.open_nursery() as nursery:
@@ -84,7 +87,7 @@ async def test_who_comes_first_does_not_wait_and_who_comes_meanwhile_goes_togeth
     assert desk.database.statements[-1] == [last]
 
 
-async def test_a_lost_lease_and_a_refused_result_concern_nobody_else(desk: Desk) -> None:
+async def test_a_lost_lease_and_a_refused_result_concern_nobody_else(desk: Desk, autojump_clock: MockClock) -> None:
     leases = [lease() for _ in range(6)]
     desk.database.lost, desk.database.refused = {leases[2], leases[4]}, {leases[3]}
     async with trio.open_nursery() as nursery:
@@ -96,7 +99,9 @@ async def test_a_lost_lease_and_a_refused_result_concern_nobody_else(desk: Desk)
     assert kinds.count(type(None)) == 3
 
 
-async def test_a_database_that_is_away_is_told_to_each_by_an_error_of_its_own(desk: Desk) -> None:
+async def test_a_database_that_is_away_is_told_to_each_by_an_error_of_its_own(
+    desk: Desk, autojump_clock: MockClock
+) -> None:
     leases = [lease() for _ in range(4)]
     desk.database.away = True
     async with trio.open_nursery() as nursery:
@@ -110,7 +115,7 @@ async def test_a_database_that_is_away_is_told_to_each_by_an_error_of_its_own(de
 @pytest.mark.parametrize("victim", range(5))
 @pytest.mark.parametrize("at_s", [0.5, 1, 1.5, 2])
 async def test_whoever_is_cancelled_whenever_all_others_end_and_are_told_the_truth(
-    desk: Desk, victim: int, at_s: float
+    desk: Desk, victim: int, at_s: float, autojump_clock: MockClock
 ) -> None:
     leases = [lease() for _ in range(5)]
     scope = trio.CancelScope()

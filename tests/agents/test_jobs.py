@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -90,7 +90,7 @@ class Pod:
         found = set()
         for path in Path("/proc").glob("[0-9]*/environ"):
             try:
-                if str(self.folder / "work").encode() in path.read_bytes():
+                if f"{self.folder}/work/".encode() in path.read_bytes():
                     found.add(int(path.parent.name))
             except OSError:
                 continue

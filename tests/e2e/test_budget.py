@@ -144,6 +144,12 @@ async def test_tokens_that_are_refused_rest_one_by_one_and_one_that_works_again_
     assert [(row["s"], row["deaths"]) for row in rows] == [("pending", 0)]  # the first of them, twice
     await until(lambda: "provider:claude (one credential)" in _readyz(one)["paused"], limit_s=30)
     assert _readyz(one)["status"] == "ready"
+    assert _readyz(one)["claude"]["cap"] == 1000
+    figures = _get(one, "metrics").decode()
+    assert 'regelrecht_supervisor_provider_paused{provider="claude"} 1.0' in figures
+    assert 'regelrecht_supervisor_provider_paused{provider="opencode"} 0.0' in figures
+    assert "regelrecht_supervisor_claude_runs_cap 1000.0" in figures
+    assert "regelrecht_supervisor_claude_blocked 0.0" in figures
 
     bad.write_text(f"{WRONG}\n")
     await pod.sql("UPDATE provider_pauses SET probe_at = now()")
@@ -158,9 +164,14 @@ async def test_tokens_that_are_refused_rest_one_by_one_and_one_that_works_again_
 
 
 def _readyz(one: SupervisorProcess) -> dict[str, Any]:
-    """What its probe answers; the address is in its log."""
+    document: dict[str, Any] = json.loads(_get(one, "readyz"))
+    return document
+
+
+def _get(one: SupervisorProcess, path: str) -> bytes:
+    """What its health endpoint answers; the address is in its log."""
     [url] = next(line["urls"] for line in one.lines() if line.get("event") == "health endpoint")
     port = url.rsplit(":", 1)[1].strip("/")
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10) as answer:
-        document: dict[str, Any] = json.load(answer)
-    return document
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=10) as answer:
+        body: bytes = answer.read()
+    return body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import tempfile
@@ -45,6 +46,13 @@ async def base_of(one: SupervisorProcess) -> str:
     await until(lambda: one.said("health endpoint"))
     (line,) = [line for line in one.lines() if line["event"] == "health endpoint"]
     return str(line["urls"][0]).replace("0.0.0.0", "127.0.0.1")
+
+
+async def metrics_of(base: str) -> dict[str, float]:
+    """The figures without labels, by their short names."""
+    text = await trio.to_thread.run_sync(lambda: urllib.request.urlopen(f"{base}/metrics", timeout=5).read().decode())
+    pairs = [line.split(" ") for line in text.splitlines() if re.fullmatch(r"regelrecht_supervisor_[a-z_]+ \S+", line)]
+    return {name.removeprefix("regelrecht_supervisor_"): float(value) for name, value in pairs}
 
 
 async def test_a_paused_type_is_left_by_all_supervisors_and_taken_up_again_within_seconds(pod: Fleet) -> None:
@@ -149,11 +157,8 @@ async def test_a_thousand_jobs_with_children_leave_no_descriptor_task_thread_or_
         await pod.add([{"seconds": 0.01, "child": True}] * 6 + [{}] * 70)
         done = (number + 1) * 76
         await pod.wait_until({"completed": done}, limit_s=30)
-        text = await trio.to_thread.run_sync(
-            lambda: urllib.request.urlopen(f"{base}/metrics", timeout=5).read().decode()
-        )
-        (tasks,) = [line.split()[1] for line in text.splitlines() if line.startswith("regelrecht_supervisor_tasks ")]
-        samples.append(vitals(one.pid, tasks=int(float(tasks))))
+        figures = await metrics_of(base)
+        samples.append(vitals(one.pid, tasks=int(figures["tasks"]), files=int(figures["open_files"])))
     assert grown(samples) == {}, samples
     assert zombies_of(one.pid) == set()
     one.signal(signal.SIGTERM)

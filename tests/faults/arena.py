@@ -76,6 +76,7 @@ class Arena:
     remote: Remote
     seats: list[Seat]
     harvests: tuple[str, ...]
+    seed: int
     random_: random.Random
     server_busy: trio.Lock = field(init=False, factory=trio.Lock)
     """Whoever stops the server holds it until it runs again."""
@@ -188,7 +189,7 @@ async def arena(
     made: list[Seat] = []
     try:
         made += [_seat(ground, fleet, remote, number) for number in range(seats)]
-        playing = Arena(ground, fleet, remote, made, tuple(work.bwb_id for work in works), random.Random(seed))
+        playing = Arena(ground, fleet, remote, made, tuple(work.bwb_id for work in works), seed, random.Random(seed))
         playing.clock_offset_s = time.monotonic() - float(Path("/proc/uptime").read_text().split()[0])
         yield playing
     finally:

@@ -33,6 +33,8 @@ class Verdict:
 
     jobs: int = 0
     executions: int = 0
+    taken: int = 0
+    """Claims that were handed back, failed, or reaped before the job was done."""
     lost: tuple[str, ...] = ()
     doubled: tuple[str, ...] = ()
     overlapping: tuple[str, ...] = ()
@@ -53,6 +55,7 @@ def judge(evidence: Evidence, *, grace_s: float) -> Verdict:
     return Verdict(
         jobs=len(evidence.rows),
         executions=len(executions),
+        taken=sum(change.old == "processing" and change.new == "pending" for change in evidence.changes),
         lost=tuple(_lost(evidence)),
         doubled=tuple(_doubled(evidence)),
         overlapping=tuple(_overlapping(evidence, executions, grace_s)),

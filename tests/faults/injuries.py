@@ -37,19 +37,19 @@ UNITS: Final = (
     "outcomes.complete",
     "outcomes.write",
     "outcomes.fail",
-    "outcomes.fail_plainly",
     "outcomes.hand_back",
     "outcomes.reap_one",
     "reap.orphans",
     "tasks.sweep",
 )
-"""Every unit of work of the queue; failpoints lie before and after the commit of each."""
+"""Every unit of work of the queue, but the one that ends a job whose failure the database refused (DB-09): failpoints lie
+before and after the commit of each."""
 
 _OFTEN: Final = frozenset({"claim.claim", "beats.beat", "endings.complete", "outcomes.complete", "outcomes.write"})
 
 
 class Skipped(Exception):
-    """This cannot be done on this machine; the text says why."""
+    """This cannot be done here or now; the text says why."""
 
 
 async def inflict(arena: Arena, fault: Fault) -> None:
@@ -101,14 +101,72 @@ async def wrong_clock(arena: Arena, seat: Seat, random_: random.Random) -> None:
     await seat.ready()
 
 
-async def failpoint(arena: Arena, seat: Seat, random_: random.Random) -> None:
-    """The next supervisor of this seat is killed, or loses its connection, at a commit."""
-    unit, moment = random_.choice(UNITS), random_.choice(["before", "after"])
+async def before_a_commit(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    await _failpoint(arena, seat, random_, "before")
+
+
+async def after_a_commit(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    await _failpoint(arena, seat, random_, "after")
+
+
+async def _failpoint(arena: Arena, seat: Seat, random_: random.Random, moment: str) -> None:
+    """The next supervisor of this seat is killed, or loses its connection, at a commit; and is brought to come by there."""
+    unit = UNITS[arena.seed % len(UNITS)]
     how = random_.choice(["kill", "kill", "cut"])
     nth = random_.randint(1, 6) if unit in _OFTEN else 1
-    seat.orders["FAILPOINT"] = f"{unit}.{moment}:{nth}:{how}"
-    seat.orders["PLANNED"] = "KILL" if how == "kill" else ""
+    point = f"{unit}.{moment}:{nth}:{how}"
+    seat.orders |= {"FAILPOINT": point, "PLANNED": "KILL" if how == "kill" else ""}
     await terminate(arena, seat, random_)
+    with trio.move_on_after(15):
+        while seat.current is None or seat.failpoint != point:
+            await trio.sleep(0.05)
+        one = await seat.ready()
+        await _PROVOKE.get(unit, _wait)(arena, seat, random_)
+        while not one.said("failpoint"):
+            await trio.sleep(0.05)
+
+
+async def _wait(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    """Comes by itself."""
+
+
+async def _fail_some(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    for _ in range(4 * len(arena.seats)):
+        await arena.extra({"seconds": 0.1, "fail": "permanent"})
+
+
+async def _interrupt_it(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    """It holds jobs when it is told to go."""
+    await _hold_some(arena, seat)
+    seat.send(signal.SIGTERM)
+    await trio.sleep(0.2)
+    seat.send(signal.SIGTERM)
+
+
+async def _leave_orphans(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    neighbour = arena.seats[seat.number - 1]
+    await _hold_some(arena, neighbour)
+    neighbour.send(signal.SIGKILL)
+
+
+async def _lose_answers(arena: Arena, seat: Seat, random_: random.Random) -> None:
+    with _away([seat]):
+        for _ in range(6):
+            await trio.sleep(random_.uniform(0.3, 0.8))
+            seat.line.cut()
+            await trio.sleep(0.05)
+            seat.line.heal()
+
+
+async def _hold_some(arena: Arena, seat: Seat) -> None:
+    one = await seat.ready()
+    for _ in range(4 * len(arena.seats)):
+        await arena.extra({"seconds": 3, "until_attempt": 1})
+    with trio.move_on_after(5):
+        while not await arena.sql(
+            "SELECT 1 FROM jobs WHERE status = 'processing' AND claimed_by LIKE '%:' || $1", str(one.pid)
+        ):
+            await trio.sleep(0.05)
 
 
 # --- the database --------------------------------------------------------------------------------------------------------
@@ -260,15 +318,31 @@ async def block_loop(arena: Arena, seat: Seat, random_: random.Random) -> None:
 
 async def cancel_job(arena: Arena, seat: Seat, random_: random.Random) -> None:
     """What ``jobs cancel`` does, to some running job."""
-    found = await arena.sql(
-        "UPDATE jobs SET cancel_requested_at = now() WHERE id = (SELECT id FROM jobs WHERE status = 'processing' "
-        "AND job_type = 'probe' ORDER BY md5(id::text || $1) LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id",
-        str(random_.random()),
-    )
-    for row in found:
-        arena.cancelled.add(row["id"])
-        await arena.sql("SELECT pg_notify($1, $2)", control.CHANNEL, control.render(control.CancelHint(row["id"])))
+    found: list[dict[str, Any]] = []
+    with trio.move_on_after(10):
+        while not found:
+            found = await arena.sql(
+                "UPDATE jobs SET cancel_requested_at = now() WHERE id = (SELECT id FROM jobs WHERE status = 'processing' "
+                "AND job_type = 'probe' ORDER BY md5(id::text || $1) LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id",
+                str(random_.random()),
+            )
+            await trio.sleep(0.02)
+    if not found:
+        raise Skipped("no job ran")
+    arena.cancelled.add(found[0]["id"])
+    hint = control.render(control.CancelHint(found[0]["id"]))
+    await arena.sql("SELECT pg_notify($1, $2)", control.CHANNEL, hint)
 
+
+_PROVOKE: Mapping[str, Injury] = {
+    "outcomes.fail": _fail_some,
+    "outcomes.hand_back": _interrupt_it,
+    "outcomes.reap_one": _leave_orphans,
+    "beats.cancel_requests": cancel_job,
+    "endings.release_tokens": _lose_answers,
+    "endings.standing": _lose_answers,
+    "endings.status_of": _lose_answers,
+}
 
 KINDS: Mapping[str, Injury] = MappingProxyType(
     {
@@ -278,7 +352,8 @@ KINDS: Mapping[str, Injury] = MappingProxyType(
         "SIGTERM thrice": terminate_thrice,
         "SIGSTOP past the orphan timeout": freeze,
         "clock wrong by an hour": wrong_clock,
-        "failpoint at a commit": failpoint,
+        "failpoint before a commit": before_a_commit,
+        "failpoint after a commit": after_a_commit,
         "PostgreSQL fast stop": stop_fast,
         "PostgreSQL immediate stop": stop_at_once,
         "PostgreSQL kill -9": kill_server,

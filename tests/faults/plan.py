@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from attrs import frozen
 
@@ -28,15 +28,26 @@ class Plan:
     faults: tuple[Fault, ...]
 
 
-def plan_of(seed: int, faults: int, kinds: Sequence[str]) -> Plan:
+ALWAYS = frozenset({"failpoint before a commit", "failpoint after a commit"})
+"""In every round, so that a run of consecutive seeds comes by every commit of the queue."""
+
+
+def plan_of(seed: int, faults: int, kinds: Collection[str]) -> Plan:
     """Kinds are dealt like cards, so that each comes before any comes twice."""
     random_ = random.Random(seed)
     seats = random_.randint(2, 4)
+    dealt = sorted(ALWAYS & set(kinds))[:faults]
     deck: list[str] = []
-    dealt = []
-    for n in range(faults):
+    while len(dealt) < faults:
         if not deck:
-            deck = random_.sample(sorted(kinds), len(kinds))
-        at_s = round((n + random_.random()) * GAP_S, 2)
-        dealt.append(Fault(at_s, deck.pop(), random_.randrange(seats), random_.getrandbits(32)))
-    return Plan(seed, seats, tuple(dealt))
+            deck = random_.sample(sorted(set(kinds) - ALWAYS or kinds), len(set(kinds) - ALWAYS or kinds))
+        dealt.append(deck.pop())
+    random_.shuffle(dealt)
+    return Plan(
+        seed,
+        seats,
+        tuple(
+            Fault(round((n + random_.random()) * GAP_S, 2), kind, random_.randrange(seats), random_.getrandbits(32))
+            for n, kind in enumerate(dealt)
+        ),
+    )

@@ -68,6 +68,8 @@ class Seat:
     current: SupervisorProcess | None = field(init=False, default=None)
     lives: list[Life] = field(init=False, factory=list)
     pauses: list[Pause] = field(init=False, factory=list)
+    failpoint: str | None = field(init=False, default=None)
+    """Of the current process."""
     planned: set[str] = field(init=False, factory=set)
     """What happened to the current process on purpose."""
     closing: bool = field(init=False, default=False)
@@ -138,6 +140,7 @@ class Seat:
         orders, self.orders = self.orders, {}
         module = "tests.kit.wrong_clock" if "WRONG_CLOCK_SECS" in orders else "supervisor"
         self.planned = {*orders.pop("PLANNED", "").split(), *self._words}
+        self.failpoint = orders.get("FAILPOINT")
         began = time.monotonic()
         self.current = self.fleet.start({**self.environ, **orders}, roles=self.roles, module=module)
         process = self.current.process

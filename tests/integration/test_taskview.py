@@ -62,7 +62,11 @@ def test_each_task_is_told_with_name_age_deadline_shield_and_where_it_waits() ->
     assert 0.02 <= claimer.age_s < 5
     assert (claimer.shielded, job.shielded, library.shielded) == (False, True, False)
     assert (library.where, library.waits_in, library.deadline_s) == ("", "sleep_forever", None)
-    assert (claimer.cancelled, after["claimer:run"].cancelled, after["job:harvest 41"].cancelled) == (False, True, False)
+    assert (claimer.cancelled, after["claimer:run"].cancelled, after["job:harvest 41"].cancelled) == (
+        False,
+        True,
+        False,
+    )
 
 
 def test_children_stand_below_their_parents_in_the_order_in_which_they_were_started() -> None:

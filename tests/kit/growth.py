@@ -21,13 +21,16 @@ class Vitals:
     tasks: int = 0
 
 
-def vitals(pid: int, *, tasks: int = 0) -> Vitals:
-    """What /proc tells of ``pid``. ProcessLookupError or FileNotFoundError: it has ended."""
+def vitals(pid: int, *, tasks: int = 0, files: int | None = None) -> Vitals:
+    """What /proc tells of ``pid``. ProcessLookupError or FileNotFoundError: it has ended.
+
+    ``files``: where the process tells itself (the gauge ``open_files`` of /metrics); only root may count those of another.
+    """
     proc = Path("/proc") / str(pid)
     status = dict(line.split(":\t", 1) for line in (proc / "status").read_text().splitlines() if ":\t" in line)
     children = [(proc / "task" / task / "children").read_text().split() for task in os.listdir(proc / "task")]
     return Vitals(
-        files=len(os.listdir(proc / "fd")),
+        files=len(os.listdir(proc / "fd")) if files is None else files,
         threads=int(status["Threads"]),
         rss_bytes=int(status["VmRSS"].split()[0]) * 1024,
         children=sum(map(len, children)),

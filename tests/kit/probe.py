@@ -7,7 +7,7 @@ Payload: ``seconds`` (default 0) to work; ``fail`` a kind (``transient``, ``perm
 ``deaf`` to work in a thread that no cancellation reaches; ``block`` to hold the loop instead; ``effect`` to do the work as
 an outside effect; ``child`` to run a child process for that long, ``"deaf"`` one that ignores SIGTERM, ``"leaves"`` one that
 ends at once and leaves a grandchild with the pipe open; ``push`` to push a ref of this claim afterwards, as an effect;
-``until_attempt`` a number: later attempts do nothing of all this but the ``push``.
+``settle`` to leave a row in ``probe_effects`` with the completion; ``until_attempt`` a number: later attempts do nothing of all this but the ``push``.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Probe:
         finally:
             self._note(end, work)
         _raise(payload.get("fail"))
-        return Completion({"probe": "done", "pid": os.getpid()}, _settle)
+        return Completion({"probe": "done", "pid": os.getpid()}, _settle if payload.get("settle") else None)
 
     async def _work(self, payload: Mapping[str, Any]) -> None:
         seconds = float(payload.get("seconds", 0))
@@ -163,9 +163,8 @@ def _raise(kind: str | None) -> None:
 
 
 async def _settle(connection: Connection, job: Any) -> None:
-    """A side effect inside the completing transaction, if the test made a table for it."""
-    if (job.payload or {}).get("settle"):
-        await connection.execute("INSERT INTO probe_effects (job_id) VALUES ($1)", job.id)
+    """A side effect inside the completing transaction, in a table that the test made for it."""
+    await connection.execute("INSERT INTO probe_effects (job_id) VALUES ($1)", job.id)
 
 
 @asynccontextmanager

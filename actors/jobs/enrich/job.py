@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import PurePosixPath
 
 import structlog
@@ -114,6 +115,17 @@ class Enrich:
         usable: Usable,
         deadline: float,
     ) -> tuple[Loaded, Product]:
+        async with self.laid_out(work, payload, flow, lane, usable, deadline) as (loaded, desk):
+            product = await self.work_off(desk, loaded, lane)
+        if desk.trouble is not None:
+            await self._bench(work, lane, desk.trouble)
+        return loaded, product
+
+    @asynccontextmanager
+    async def laid_out(
+        self, work: Work, payload: EnrichPayload, flow: Flow, lane: Lane, usable: Usable, deadline: float
+    ) -> AsyncIterator[tuple[Loaded, Desk]]:
+        """The next window of the law, in a private folder that is gone after the block. Nobody was called yet."""
         self.root.expect_space()
         loaded = await flow.load(work, payload)
         source = await trio.to_thread.run_sync(_readable_law, loaded.law)
@@ -122,12 +134,12 @@ class Enrich:
             kept = await self._partial(work, loaded.law)
             credential = lane.credential(usable)
             calls = JobCalls(work, lane, folder, self.runner(), AgentView(lane.dialect.name), deadline, credential)
-            desk = await self._desk(work, payload, lane, folder, loaded, window, calls, kept)
-            await self._watched(desk)
-            product = await product_of(desk, loaded, lane, search_name=self.search_name)
-        if desk.trouble is not None:
-            await self._bench(work, lane, desk.trouble)
-        return loaded, product
+            yield loaded, await self._desk(work, payload, lane, folder, loaded, window, calls, kept)
+
+    async def work_off(self, desk: Desk, loaded: Loaded, lane: Lane) -> Product:
+        """Translate, gates, closing pass, and what came of it. Nothing of it is outside the folder yet."""
+        await self._watched(desk)
+        return await product_of(desk, loaded, lane, search_name=self.search_name)
 
     async def _watched(self, desk: Desk) -> None:
         """The work, with its progress reported meanwhile and once more at its end, whatever that is."""

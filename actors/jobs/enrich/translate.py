@@ -41,9 +41,9 @@ async def translate(desk: Desk) -> None:
         return
     if not desk.calls.may_translate:
         raise AgentTimedOut(f"{desk.calls.left_s:.0f} s are left of this job: too little for a translation")
-    assignments = await _assignments(desk)
+    assignments = await assignments_of(desk)
     folders = await _folders(desk, len(assignments))
-    prompts = [_prompt(desk, folder, part) for folder, part in zip(folders, assignments, strict=True)]
+    prompts = [prompt_of(desk, folder, part) for folder, part in zip(folders, assignments, strict=True)]
     ended = False
     try:
         desk.slices = () if len(folders) == 1 else tuple(folders)
@@ -63,7 +63,7 @@ async def translate(desk: Desk) -> None:
         raise failure
 
 
-async def _assignments(desk: Desk) -> list[tuple[int, ...]]:
+async def assignments_of(desk: Desk) -> list[tuple[int, ...]]:
     """The positions that each agent gets."""
     source = desk.draft.source()
     window = desk.window.positions
@@ -82,7 +82,8 @@ async def _folders(desk: Desk, count: int) -> list[SliceFolder]:
     return folders
 
 
-def _prompt(desk: Desk, folder: SliceFolder, positions: Sequence[int]) -> str:
+def prompt_of(desk: Desk, folder: SliceFolder, positions: Sequence[int]) -> str:
+    """What the agent in ``folder`` is told to do with the entries at these positions."""
     source = desk.draft.source()
     numbers = [source.numbers[position] for position in positions]
     large = len(desk.draft.law) >= ATTACH_LIMIT_BYTES

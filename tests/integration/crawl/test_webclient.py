@@ -27,6 +27,7 @@ from protocols.downloads import (
     UnknownEncoding,
 )
 from protocols.failures import InvalidInput
+from tests.kit.bwb_server import Reply
 from tests.kit.website import Names, Website, article, crawl_settings, page, redirect, robots, to_loopback, website
 
 PAGE = article().encode()

@@ -14,6 +14,7 @@ from schema.queue import budget as budget_module
 from schema.queue import claim as claim_module
 from schema.queue import reap as reap_module
 from schema.queue import survey as survey_module
+from schema.queue import views
 from schema.rows import JobType
 from tests.kit.jobrows import Rows
 
@@ -139,7 +140,9 @@ async def test_a_session_plans_once_and_keeps_to_the_index_when_the_queue_has_gr
     match beside:
         case "history":
             await fill(rows, "document_convert", 20_000)
-            await rows.sql("UPDATE jobs SET status = 'completed', completed_at = now() WHERE job_type = 'document_convert'")
+            await rows.sql(
+                "UPDATE jobs SET status = 'completed', completed_at = now() WHERE job_type = 'document_convert'"
+            )
         case "later":
             await fill(rows, served.value, 20_000, later=True)
         case "type":
@@ -151,6 +154,22 @@ async def test_a_session_plans_once_and_keeps_to_the_index_when_the_queue_has_gr
     before = await whole_reads(rows)
     for _ in range(10):
         await rows.claimed(served)
+    assert await whole_reads(rows) == before
+
+
+async def test_watching_the_queue_costs_what_is_active_and_not_what_has_ended(rows: Rows) -> None:
+    await fill(rows, "document_convert", 20_000)
+    await rows.sql("UPDATE jobs SET status = 'completed', completed_at = now()")
+    await fill(rows, "harvest", 50)
+    await fill(rows, "harvest", 0, later=True)
+    await rows.claimed()
+    await rows.sql("VACUUM ANALYZE jobs")
+    before = await whole_reads(rows)
+    counts = await rows.database.run(views.count_active)
+    assert {(count.status.value, count.count) for count in counts} == {("pending", 49), ("processing", 1)}
+    assert len(await rows.database.run(views.held_jobs, 20)) == 1
+    assert await rows.database.run(views.recent_failures, 5) == []
+    assert await rows.database.run(views.count_pending_runs, "claude", "opencode") == 0
     assert await whole_reads(rows) == before
 
 

@@ -32,7 +32,7 @@ class Task:
             for pattern in (r"law in `([^`]+)`", r"JSON object to `([^`]+)`", r"write or update `([^`]+)`")
         )
         numbers = _found(r"leave all others untouched: ([^\n]*?)\. Writing", prompt)
-        done = re.search(r"their sections are in the file: ([^\n]*?)\.\n", prompt)
+        done = re.search(r"their sections are in the file: ([^\n]*?)\. Go on", prompt)
         finished = set(done[1].split(", ")) if done else set()
         checkout = Path(note.removesuffix(str(Path(law).parent / Path(note).name)))
         left = tuple(number for number in numbers.split(", ") if number not in finished)

@@ -19,7 +19,7 @@ from supervisor.statusview import Budget, budget_line, progress_words, render
 
 NOW = dt.datetime(2026, 3, 10, 12, 0, tzinfo=dt.UTC)
 JOB = HeldJob(UUID(int=0xABC), "harvest", "BWBR0018451", "pod-1:7", 1, 75.0, 3.0, None, False)
-EMPTY = Overview(NOW, True, (), (), ClaudeHour(0, 13, 0), (), (), ())
+EMPTY = Overview(NOW, True, (), (), ClaudeHour(0, 13, 0, 14), (), (), ())
 
 
 def text_of(seen: Overview, budget: Budget | None = None, *, width: int = 80) -> str:
@@ -97,13 +97,18 @@ def test_a_later_attempt_and_a_cancel_are_told() -> None:
 def test_the_budget_says_when_jobs_wait_for_the_next_hour(
     limit: int | None, runs: int, waiting: int, expected: tuple[str, bool]
 ) -> None:
-    seen = evolve(EMPTY, claude=ClaudeHour(runs, 13, waiting))
+    seen = evolve(EMPTY, claude=ClaudeHour(runs, 13, waiting, 14))
     assert budget_line(seen, Budget(limit)) == expected
 
 
 def test_the_night_has_its_own_limit_and_the_last_hour_of_a_day_a_next_one() -> None:
-    assert "of 10" in budget_line(evolve(EMPTY, claude=ClaudeHour(1, 7, 0)), Budget(5, night_multiplier=2))[0]
-    assert "(00:00)" in budget_line(evolve(EMPTY, claude=ClaudeHour(5, 23, 2)), Budget(5))[0]
+    assert "of 10" in budget_line(evolve(EMPTY, claude=ClaudeHour(1, 7, 0, 8)), Budget(5, night_multiplier=2))[0]
+    assert "(00:00)" in budget_line(evolve(EMPTY, claude=ClaudeHour(5, 23, 2, 0)), Budget(5))[0]
+    # the night in which 02:00 comes twice
+    assert (
+        "since 02:00: 5 of 5; 2 jobs waiting for next hour (02:00)"
+        in (budget_line(evolve(EMPTY, claude=ClaudeHour(5, 2, 2, 2)), Budget(5))[0])
+    )
 
 
 def test_pauses_and_troubles_tell_who_until_when_and_why_but_no_credential() -> None:
@@ -134,7 +139,7 @@ def test_everything_at_its_longest_fits_into_80_columns_and_is_no_markup() -> No
         False,
         tuple(QueueCount(name, status, 12_345_678, 0) for name in ("document_convert", "x") for status in JobStatus),
         (job,) * 20,
-        ClaudeHour(99, 3, 1_000),
+        ClaudeHour(99, 3, 1_000, 4),
         (Pause(PauseScope.PROVIDER, "claude", "om een lange reden " * 9, "iemand", NOW),),
         (ProviderPause("claude", "", NOW, "quota", NOW),),
         (failure,) * 5,
