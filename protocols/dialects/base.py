@@ -205,13 +205,18 @@ def prompt_on_stdin(prompt: str) -> bool:
     return prompt.startswith("-") or "\0" in prompt or len(prompt.encode()) > MOST_PROMPT_IN_ARGV
 
 
+def secret_name(name: str) -> bool:
+    """Whether the value of a variable with this name is not to be shown."""
+    return _SECRET_NAME.search(name) is not None
+
+
 def check_extra(names: Iterable[str]) -> tuple[str, ...]:
     """The names in ``ENRICH_AGENT_ENV``; :class:`InvalidInput` for one that is no name or may never be passed (D49)."""
     kept = []
     for name in names:
         if not _VARIABLE.fullmatch(name):
             raise InvalidInput(f"ENRICH_AGENT_ENV: {name!r} is not the name of an environment variable")
-        if name in NEVER_PASSED or _SECRET_NAME.search(name):
+        if name in NEVER_PASSED or secret_name(name):
             raise InvalidInput(
                 f"ENRICH_AGENT_ENV: {name} is never passed to an agent; leave it out "
                 "(refused are names with TOKEN, KEY, SECRET, PASSWORD or DATABASE, and what overrides model or effort)"

@@ -74,7 +74,7 @@ def _from_html(page: RawPage, limits: PageLimits) -> Extracted:
     body = sanitise(tree, page.url)
     visible = visible_text(body)
     shell = len(page.body) >= limits.shell_html_bytes and len(visible) < _SHELL_SHARE * len(text)
-    if len(html.tostring(tree)) > limits.max_text_bytes:
+    if len(text) > limits.max_text_bytes < len(html.tostring(tree, encoding="unicode")):
         return Extracted(
             problem=f"a page of more than {limits.max_text_bytes} bytes is too large to extract", shell=shell
         )
@@ -104,8 +104,8 @@ def _loses(chosen: str, body: html.HtmlElement, visible: str) -> bool:
     """Whether the chosen part keeps too little, or none of the amounts, or none of the tables."""
     return (
         content_chars(chosen) < _LEAST_SHARE * content_chars(visible)
-        or (has_amounts(visible) and not has_amounts(chosen))
-        or (has_data_table(body) and not has_table(chosen))
+        or (not has_amounts(chosen) and has_amounts(visible))
+        or (not has_table(chosen) and has_data_table(body))
     )
 
 

@@ -182,7 +182,7 @@ async def create_connector(
         f"""
         INSERT INTO connectors (workspace_id, owner_id, name, connector_type, config, is_indexable,
                                 periodic_indexing_enabled, indexing_frequency_minutes, next_scheduled_at)
-        VALUES ($1, $2, $3, $4, $5::text::jsonb, $6, $7, $8, CASE WHEN $7 THEN now() + $8 * interval '1 minute' END)
+        VALUES ($1, $2, $3, $4, $5::text::jsonb, $6, $7, $8, CASE WHEN $7 THEN now() + $8::int * interval '1 minute' END)
         ON CONFLICT DO NOTHING RETURNING {CONNECTOR_COLUMNS}
         """,
         new.workspace_id,
@@ -226,7 +226,7 @@ async def update_connector(connection: Connection, connector_id: int, changes: M
         f"""
         UPDATE connectors SET name = $2, config = $3::text::jsonb, is_indexable = $4, periodic_indexing_enabled = $5,
             indexing_frequency_minutes = $6, periodic_saved = $7::text::jsonb, updated_at = now(),
-            next_scheduled_at = CASE WHEN NOT $5 THEN NULL WHEN $8 THEN now() + $6 * interval '1 minute'
+            next_scheduled_at = CASE WHEN NOT $5 THEN NULL WHEN $8 THEN now() + $6::int * interval '1 minute'
                                      ELSE next_scheduled_at END
         WHERE id = $1 RETURNING {CONNECTOR_COLUMNS}
         """,

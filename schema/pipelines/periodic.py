@@ -106,7 +106,7 @@ async def _give_back(connection: Connection, connector: Connector) -> None:
         """
         UPDATE connectors SET periodic_suppressed = false, periodic_saved = NULL, periodic_indexing_enabled = $2,
             indexing_frequency_minutes = $3,
-            next_scheduled_at = CASE WHEN $2 THEN now() + $3 * interval '1 minute' END
+            next_scheduled_at = CASE WHEN $2 THEN now() + $3::int * interval '1 minute' END
         WHERE id = $1
         """,
         connector.id,

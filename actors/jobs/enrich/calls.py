@@ -91,14 +91,17 @@ class JobCalls:
 
         A single slice opens the session of the job; several have one each that nobody goes on with (D40).
         """
-        alone = len(folders) == 1
-        own = [self.session] if alone else [Session(uuid4()) for _ in folders]
-        plans = [sessions.plan(self.reuse, TRANSLATE, session) for session in own]
-        orders = [Order(*parts, attach) for parts in zip(folders, prompts, plans, strict=True)]
+        orders = self.translations(folders, prompts, attach)
         failure = await self._make(orders, TRANSLATE, time_for(self.shares.translate_s, self.left_s))
-        if alone:
-            self.session = sessions.after(self.session, plans[0], succeeded=failure is None, fresh=uuid4())
+        if len(folders) == 1:
+            self.session = sessions.after(self.session, orders[0].plan, succeeded=failure is None, fresh=uuid4())
         return failure
+
+    def translations(self, folders: Sequence[SliceFolder], prompts: Sequence[str], attach: str | None) -> list[Order]:
+        """The calls of :meth:`translate`, not made yet."""
+        own = [self.session] if len(folders) == 1 else [Session(uuid4()) for _ in folders]
+        plans = [sessions.plan(self.reuse, TRANSLATE, session) for session in own]
+        return [Order(*parts, attach) for parts in zip(folders, prompts, plans, strict=True)]
 
     async def feed_back(self, step: str, prompt: Callable[[bool], str], attach: str | None) -> SupervisorError | None:
         """One round of the gate ``step`` in the job's checkout; its failure. ``prompt`` is told whether it resumes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ from attrs import field, frozen
 
 from actors.agent import SliceCall
 from actors.jobs.enrich.settings import EnrichSettings
-from actors.ports.agentconfig import OpencodeSetup, load_opencode
+from actors.ports.agentconfig import PERMISSION, OpencodeSetup, load_opencode
 from actors.ports.agentfolders import SliceFolder, prepare_copy
 from actors.ports.launcher import AgentCommand
 from protocols import sessions
@@ -130,6 +131,8 @@ class Lane:
             extra=self.settings.agent_env,
             credential="" if credential is None else credential.secret,
         )
+        if self.settings.user_home:
+            env |= self._in_a_users_home(folder)
         return SliceCall(
             label=label,
             command=AgentCommand(
@@ -146,9 +149,19 @@ class Lane:
             resumed=isinstance(order.plan, sessions.Resume),
         )
 
+    def _in_a_users_home(self, folder: SliceFolder) -> dict[str, str]:
+        """What holds there too: temporary files below our own folder, and for opencode the denials, whatever its
+        configuration allows (D50)."""
+        variables = {"TMPDIR": str(folder.tmp)}
+        if self.dialect.name == OPENCODE:
+            variables["OPENCODE_PERMISSION"] = json.dumps(dict(PERMISSION))
+        return variables
+
     def _users_own(self) -> tuple[Path, ...]:
-        home = self.settings.environ.get("HOME", "")
-        return (Path(home),) if self.settings.user_home and home else ()
+        """The user's home, and the folders that the user keeps elsewhere."""
+        names = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+        given = (self.settings.environ.get(name, "") for name in names)
+        return tuple(Path(path) for path in given if path) if self.settings.user_home else ()
 
 
 def _session(plan: sessions.Plan) -> Session | None:

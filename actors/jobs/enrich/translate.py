@@ -42,7 +42,7 @@ async def translate(desk: Desk) -> None:
     if not desk.calls.may_translate:
         raise AgentTimedOut(f"{desk.calls.left_s:.0f} s are left of this job: too little for a translation")
     assignments = await assignments_of(desk)
-    folders = await _folders(desk, len(assignments))
+    folders = await folders_of(desk, len(assignments))
     prompts = [prompt_of(desk, folder, part) for folder, part in zip(folders, assignments, strict=True)]
     ended = False
     try:
@@ -72,7 +72,7 @@ async def assignments_of(desk: Desk) -> list[tuple[int, ...]]:
     return [tuple(window[index] for index in part) for part in cut]
 
 
-async def _folders(desk: Desk, count: int) -> list[SliceFolder]:
+async def folders_of(desk: Desk, count: int) -> list[SliceFolder]:
     """The job's own folder for one agent, else a private copy of it for each."""
     if count == 1:
         return [desk.folder]
