@@ -107,6 +107,10 @@ class CorpusPort(Protocol):
         """The file on the remote branch as of commit ``at`` (None: as last fetched); None when it is not there."""
         ...
 
+    async def existing(self, paths: Sequence[str], *, at: str | None = None) -> tuple[str, ...]:
+        """Those of ``paths`` that are files, in their order; one look for all of them. ``at`` as in :meth:`read`."""
+        ...
+
     async def list_paths(self, folder: str, *, at: str | None = None) -> tuple[str, ...]:
         """All files below ``folder``, at any depth, sorted; ``at`` as in :meth:`read`."""
         ...

@@ -16,6 +16,7 @@ from protocols.backoff import retry_backoff
 from protocols.failures import LawEnd, SupervisorError
 from schema import laws
 from schema.connection import Connection
+from schema.enrichblobs import hand_on_partial
 from schema.laws import FailKind
 from schema.pipelines import aftercare as pipelines
 from schema.queue.create import create_enrich_job_if_not_exists, create_harvest_job_if_not_exists
@@ -165,7 +166,9 @@ async def _go_on(connection: Connection, ending: Ending, kind: FailKind) -> None
     if kind is FailKind.HARVEST:
         await create_harvest_job_if_not_exists(connection, request)
     elif _payload(job).get("provider"):
-        await create_enrich_job_if_not_exists(connection, request)
+        follower = await create_enrich_job_if_not_exists(connection, request)
+        if follower is not None:
+            await hand_on_partial(connection, job, follower.id)
 
 
 AFTERCARE: Final[dict[JobType, TypeAftercare]] = {

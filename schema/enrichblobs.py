@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from typing import Any, Final
+from uuid import UUID
 
 from attrs import frozen
 
@@ -43,6 +44,13 @@ async def load_partial(connection: Connection, job: Job, base_sha256: str) -> Pa
     if not isinstance(law, str) or not isinstance(numbers, list):
         return None
     return PartialWork(base_sha256, law, tuple(str(number) for number in numbers))
+
+
+async def hand_on_partial(connection: Connection, job: Job, follower: UUID) -> None:
+    """To the job that tries the law again after this one failed for good: paid work is not done twice (D43)."""
+    await connection.execute(
+        "UPDATE job_blobs SET job_id = $2 WHERE job_id = $1 AND kind = $3", job.id, follower, BlobKind.PARTIAL.value
+    )
 
 
 async def save_pending_result(connection: Connection, job: Job, document: JsonObject) -> None:

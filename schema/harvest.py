@@ -41,14 +41,19 @@ class HarvestVersion:
     content_sha256: str
 
 
-async def last_version(connection: Connection, law_id: str, file_path: str) -> HarvestVersion | None:
-    """None: never harvested into this file by us; then the file on the remote branch is what to compare with (D15)."""
-    row = await connection.fetchrow(
-        "SELECT source_sha256, content_sha256 FROM harvest_versions WHERE law_id = $1 AND file_path = $2",
+async def known_versions(connection: Connection, law_id: str) -> dict[str, HarvestVersion]:
+    """What was last harvested into each file of the law, the newest first.
+
+    A file that is missing was never harvested by us; then the one on the remote branch is what to compare with (D15).
+    """
+    rows = await connection.fetch(
+        """
+        SELECT file_path, source_sha256, content_sha256 FROM harvest_versions
+        WHERE law_id = $1 ORDER BY harvested_at DESC, file_path
+        """,
         law_id,
-        file_path,
     )
-    return None if row is None else HarvestVersion(row["source_sha256"], row["content_sha256"])
+    return {row["file_path"]: HarvestVersion(row["source_sha256"], row["content_sha256"]) for row in rows}
 
 
 async def begin(connection: Connection, job: Job) -> None:

@@ -122,6 +122,15 @@ async def is_adopted(connection: Connection) -> bool:
     return bool(await connection.fetchval(f"SELECT bool_or(adopted) FROM {BOOKKEEPING}"))
 
 
+async def missing_job_types(connection: Connection, labels: Sequence[str]) -> tuple[str, ...]:
+    """Those of ``labels`` that the shared enum does not have yet."""
+    rows = await connection.fetch(
+        "SELECT enumlabel::text AS label FROM pg_enum WHERE enumtypid = to_regtype('job_type')"
+    )
+    known = {row["label"] for row in rows}
+    return tuple(label for label in labels if label not in known)
+
+
 async def add_job_types(connection: Connection, labels: Sequence[str]) -> None:
     """Add labels to the shared enum (D23, D27). Autocommit only: a label cannot be used by the transaction that adds it."""
     for label in labels:

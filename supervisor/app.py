@@ -13,7 +13,7 @@ import structlog
 import trio
 from attrs import define, field
 
-from actors.jobs import Means, Service, services
+from actors.jobs import Means, Service
 from actors.jobs.base import JobHandler
 from actors.ports.adopted import become_subreaper
 from actors.ports.database import Database, DatabaseSettings, open_database
@@ -35,9 +35,17 @@ from supervisor.metrics import Metrics
 from supervisor.repl.dumper import Dumper
 from supervisor.repl.places import folders
 from supervisor.restart import Policy
+from supervisor.roles import Served, ensure_labels, served
 from supervisor.rules import drain_rule, rules_of, slots_of
 from supervisor.settings import Settings
-from supervisor.settings.ports import database_settings, embedded_settings, enrich_settings, harvest_settings
+from supervisor.settings.ports import (
+    crawl_tools,
+    database_settings,
+    embedded_settings,
+    enrich_settings,
+    harvest_settings,
+    pipeline_settings,
+)
 from supervisor.taskview import TaskClock
 from supervisor.tree import TREE, House, Row, Tree
 from supervisor.version import VERSION
@@ -56,13 +64,13 @@ def run_supervisor(
     From the main thread, with no loop running. InvalidInput: a role without an implementation (D23).
     DatabaseUnavailable: no database at the start.
     """
-    served = services(roles)
+    resolved = served(roles)
     make_undumpable()  # no child, and no agent, reads our environment through /proc (D50)
     if os.getpid() == 1:
         _log.warning("this is process 1: orphaned children will pile up; start the image through an init (PR-03)")
     with Signals() as signals, _database(settings, embedded) as database, Guardian() as guardian:
         become_subreaper()
-        supervisor = Supervisor(settings, served, guardian, signals, errand)
+        supervisor = Supervisor(settings, resolved, guardian, signals, errand)
         with supervisor.watchdog.watching(), supervisor.dumper, signals.kept():
             return trio.run(supervisor.main, database, instruments=[supervisor.clock])
 
@@ -84,7 +92,7 @@ class Supervisor:
     """What lives as long as the process. ``tree`` is None until the actors are made."""
 
     settings: Settings
-    services: tuple[Service, ...]
+    roles: Served
     guardian: Guardian
     signals: Signals
     errand: Errand | None = None
@@ -102,6 +110,11 @@ class Supervisor:
         self.dumper = Dumper(folders(self.settings.repl, self.settings.embedded), self.redact)
         self.watchdog = Watchdog(self.survivors, also=self.dumper.look)
         self.drain = Drain(self.lifecycle, drain_rule(self.settings), self.watchdog.end_by)
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """The roles that take jobs."""
+        return self.roles.services
 
     async def main(self, database: DatabaseSettings) -> int:
         """The whole life inside the loop. A signal before the tree stands ends it at once, with exit code 0 (SD-05)."""
@@ -126,9 +139,12 @@ class Supervisor:
         return exitcodes.CLEAN
 
     async def _serve(self, settings: DatabaseSettings) -> int:
-        _log.info("starting", roles=[service.role for service in self.services], pid=os.getpid(), version=VERSION)
+        _log.info("starting", roles=list(self.roles.names), pid=os.getpid(), version=VERSION)
         async with open_database(settings) as database, AsyncExitStack() as stack:
             await _bring_up_to_date(database)
+            on_shared = self.settings.pipelines.on_shared_database
+            for label in await ensure_labels(database, self.roles.labels, on_shared=on_shared):
+                _log.info("job type added", job_type=label)
             queue = PgQueue(database, AftercareRules(self.settings.worker.exhausted_threshold))
             means = Means(queue, self.guardian, self._offered(database), self.metrics)
             handlers: dict[JobType, JobHandler] = {}
@@ -153,7 +169,10 @@ class Supervisor:
 
     def _offered(self, database: Database) -> tuple[object, ...]:
         """What job types may ask for by class (``Means.get``)."""
-        return database, harvest_settings(self.settings), enrich_settings(self.settings, os.environ)
+        offered = database, harvest_settings(self.settings), enrich_settings(self.settings, os.environ)
+        if not self.roles.crawls:
+            return offered
+        return *offered, pipeline_settings(self.settings), crawl_tools(self.settings, os.environ)
 
     def _grow(self, database: Database, queue: PgQueue, handlers: Mapping[JobType, JobHandler]) -> Tree:
         house = House(

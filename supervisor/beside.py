@@ -10,8 +10,10 @@ from uuid import UUID
 from actors.housekeeping import Housekeeping
 from actors.janitor import Janitor
 from actors.ports.database import Database
+from actors.scheduler import Scheduler, ScheduleTick, TickRule
 from protocols.budget import hourly_cap
 from schema import pauses, retention
+from schema.pipelines.scheduling import ScheduleRules
 from schema.queue.budget import count_runs
 from schema.retention import Batch
 from supervisor import logs
@@ -20,6 +22,7 @@ from supervisor.repl.scene import Scene, everything, from_outside
 from supervisor.repl.server import ReplServer
 from supervisor.repl.session import SessionRule
 from supervisor.restart import Policy
+from supervisor.roles import SCHEDULER
 from supervisor.tree import House, Row
 
 if TYPE_CHECKING:
@@ -34,6 +37,11 @@ def rows_beside(supervisor: Supervisor, house: House, database: Database) -> Ite
     if days:
         janitor = Janitor(partial(_prune, database, days))
         yield Row("janitor", Policy.PERMANENT, lambda _: janitor, f"deletes jobs that ended more than {days} days ago")
+    if SCHEDULER in supervisor.roles.actors:
+        area = supervisor.settings.pipelines
+        tick = ScheduleTick(database, ScheduleRules(misfire_grace_s=area.misfire_grace_s), batch=area.tick_batch)
+        scheduler = Scheduler(tick, supervisor.lifecycle, TickRule(expiry_s=area.tick_expiry_s))
+        yield Row("scheduler", Policy.PERMANENT, lambda _: scheduler, "fires due pipelines, queues due connectors")
     if supervisor.errand is not None:
         errand = supervisor.errand.bind(database, supervisor.drain.begin)
         yield Row("errand", Policy.TRANSIENT, lambda _: errand, "the one thing this supervisor was started for")

@@ -23,6 +23,8 @@ from supervisor.settings import Settings
 
 PUSH_S = 330.0
 """For the push of an enriched law (300 s) and what is around it."""
+OWN_END_S = 60.0
+"""What a pipeline run has to end itself in, once it passed its limit."""
 GRACE_S = 600.0
 """How long past its limit a job is still beaten (D17)."""
 _ANSWER_SLACK_S = 2.0
@@ -83,13 +85,18 @@ def job_timeout_s(settings: Settings, job_type: JobType) -> float:
         JobType.HARVEST: settings.worker.harvest_job_timeout_s,
         JobType.TRAJECT_HARVEST: settings.worker.harvest_job_timeout_s,
         JobType.ENRICH: settings.worker.enrich_job_timeout_s,
+        JobType.PIPELINE_RUN: settings.pipelines.run_timeout_s,
+        JobType.CONNECTOR_INDEX: settings.pipelines.run_timeout_s,
     }
     return own.get(job_type) or settings.worker.job_timeout_s
 
 
 def held_for_s(settings: Settings, job_type: JobType) -> float:
-    """How long a job may be held: an enrichment ends its own work at its limit, and then has time for the push (D44)."""
-    return job_timeout_s(settings, job_type) + (PUSH_S if job_type is JobType.ENRICH else 0.0)
+    """How long a job may be held: an enrichment ends its own work at its limit, and then has time for the push (D44); a
+    pipeline run ends itself as failed, for good.
+    """
+    own_end_s = {JobType.ENRICH: PUSH_S, JobType.PIPELINE_RUN: OWN_END_S}
+    return job_timeout_s(settings, job_type) + own_end_s.get(job_type, 0.0)
 
 
 def _credentials(settings: Settings) -> tuple[tuple[str, str], ...]:
@@ -99,7 +106,12 @@ def _credentials(settings: Settings) -> tuple[tuple[str, str], ...]:
 
 def slots_of(settings: Settings, services: Iterable[Service]) -> tuple[RoleSlots, ...]:
     """How many jobs each role may hold: its setting, or what a job type from outside says of itself."""
-    configured = {"harvest": settings.roles.harvest_concurrency, "enrich": settings.roles.enrich_concurrency}
+    configured = {
+        "harvest": settings.roles.harvest_concurrency,
+        "enrich": settings.roles.enrich_concurrency,
+        "pipelines": settings.pipelines.concurrency,
+        "connectors": settings.pipelines.concurrency,
+    }
     return tuple(RoleSlots(one.role, one.job_types, configured.get(one.role) or one.slots) for one in services)
 
 

@@ -28,12 +28,16 @@ ENTRY_POINTS = "regelrecht_supervisor.jobs"
 ROLES: Mapping[str, tuple[JobType, ...]] = {
     "harvest": (JobType.TRAJECT_HARVEST, JobType.HARVEST),
     "enrich": (JobType.DOCUMENT_CONVERT, JobType.LAW_CONVERT, JobType.ENRICH),
+    "pipelines": (JobType.PIPELINE_RUN,),
+    "connectors": (JobType.CONNECTOR_INDEX,),
 }
 """The roles of the product, with the job types they serve once those are implemented (``queue.md`` 2.3)."""
 
 TABLE: Mapping[JobType, str] = {
     JobType.HARVEST: "actors.jobs.harvest:open_harvest",
     JobType.ENRICH: "actors.jobs.enrich:open_enrich",
+    JobType.PIPELINE_RUN: "actors.jobs.pipeline_run:open_pipeline_run",
+    JobType.CONNECTOR_INDEX: "actors.jobs.connector_index:open_connector_index",
 }
 """Which job types are implemented, and where: ``module:factory``."""
 
@@ -79,15 +83,18 @@ class Service:
         return max(int(getattr(factory, "slots", 1)) for factory in self.factories.values())
 
 
-def services(roles: Iterable[str]) -> tuple[Service, ...]:
-    """The services of the named roles. InvalidInput names every role that has no implementation, and those that do (D23)."""
+def services(roles: Iterable[str], *, others: Iterable[str] = ()) -> tuple[Service, ...]:
+    """The services of the named roles. InvalidInput names every role that has no implementation, and those that do (D23).
+
+    ``others`` are roles without jobs, for that list.
+    """
     table = factories()
     known = {role: types for role, types in all_roles().items() if any(job_type in table for job_type in types)}
     wanted = list(dict.fromkeys(role.strip() for role in roles if role.strip()))
     unknown = [role for role in wanted if role not in known]
     if unknown or not wanted:
         what = f"no implementation of role {', '.join(unknown)}" if unknown else "no role is named"
-        raise InvalidInput(f"{what}: known roles are {', '.join(sorted(known)) or 'none'}")
+        raise InvalidInput(f"{what}: known roles are {', '.join(sorted({*known, *others})) or 'none'}")
     return tuple(
         Service(role, {job_type: load(table[job_type]) for job_type in known[role] if job_type in table})
         for role in wanted

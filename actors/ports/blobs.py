@@ -28,6 +28,7 @@ T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 
 PART_BYTES: Final = 8 << 20
+BLOCK_BYTES: Final = 1 << 20
 READ_BYTES: Final = 4 << 20
 STALE_PART_S: Final = 86_400.0
 _PARTS_AT_ONCE: Final = 2
@@ -232,15 +233,24 @@ class _Feed:
 
     parts: Parts
     size_bytes: int = 0
+    _ended: bool = False
 
     def __iter__(self) -> Iterator[bytes]:
-        while True:
+        while not self._ended:
+            block = trio.from_thread.run(self._block)
+            self.size_bytes += len(block)
+            yield block
+
+    async def _block(self) -> bytes:
+        """Many small parts at once: a change of threads costs more than a page does."""
+        block = bytearray()
+        while len(block) < BLOCK_BYTES:
             try:
-                part = trio.from_thread.run(self.parts.receive)
+                block += await self.parts.receive()
             except trio.EndOfChannel:
-                return
-            self.size_bytes += len(part)
-            yield part
+                self._ended = True
+                break
+        return bytes(block)
 
 
 async def open_blobs(settings: BlobSettings) -> Blobs:

@@ -95,6 +95,9 @@ class GitCorpus:
     async def read(self, path: str, *, at: str | None = None) -> bytes | None:
         return await self._look(at, None, partial(self.checkout.objects.read, path=path))
 
+    async def existing(self, paths: Sequence[str], *, at: str | None = None) -> tuple[str, ...]:
+        return await self._look(at, (), partial(self.checkout.objects.existing, paths=paths))
+
     async def list_paths(self, folder: str, *, at: str | None = None) -> tuple[str, ...]:
         return await self._look(at, (), partial(self.checkout.objects.list_paths, folder=folder))
 

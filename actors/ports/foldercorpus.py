@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -35,6 +35,9 @@ class FolderCorpus:
 
     async def read(self, path: str, *, at: str | None = None) -> bytes | None:
         return await trio.to_thread.run_sync(self._read, corpus_path(path))
+
+    async def existing(self, paths: Sequence[str], *, at: str | None = None) -> tuple[str, ...]:
+        return tuple([path for path in paths if await self.read(path) is not None])
 
     async def list_paths(self, folder: str, *, at: str | None = None) -> tuple[str, ...]:
         return await trio.to_thread.run_sync(self._list_paths, corpus_path(folder))

@@ -50,6 +50,14 @@ class Objects:
             return None
         return (await self.git.run("cat-file", "blob", id_, cwd=self.path)).stdout
 
+    async def existing(self, commit: str, paths: Sequence[str]) -> tuple[str, ...]:
+        """Those of ``paths`` that are files of ``commit``. GitFailed when the commit is not here."""
+        names = [f"{commit_id(commit)}^{{commit}}", *(f"{commit}:{corpus_path(path)}" for path in paths)]
+        known, *ids = await self.ids(names)
+        if known is None:
+            raise GitFailed(f"commit {commit} is not in this repository")
+        return tuple(path for path, id_ in zip(paths, ids, strict=True) if id_ is not None and not id_.endswith("/"))
+
     async def list_paths(self, commit: str, folder: str) -> tuple[str, ...]:
         listed = await self.git.run(
             *("ls-tree", "-r", "-z", "--name-only", commit_id(commit), "--", f"{corpus_path(folder)}/"), cwd=self.path

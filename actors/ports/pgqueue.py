@@ -26,6 +26,7 @@ from protocols.failures import (
 )
 from schema import outcomes, tasks
 from schema.aftercare import AftercareRules
+from schema.pipelines.aftercare import fail_orphans
 from schema.queue import beats, endings
 from schema.queue.claim import claim
 from schema.queue.endings import Standing
@@ -126,7 +127,8 @@ class PgQueue:
         return None
 
     async def sweep(self) -> Sequence[tuple[str, int]]:
-        return await self.database.transact(tasks.sweep)
+        orphans_of_pipelines = await self.database.transact(fail_orphans)
+        return [*await self.database.transact(tasks.sweep), *orphans_of_pipelines]
 
     async def _reap_one(self, job_id: UUID, rule: ReapRule) -> ReapedJob | None:
         try:

@@ -11,6 +11,7 @@ import trio
 from actors.ports.database import Database, DatabaseSettings, open_database
 from actors.ports.pgqueue import PgQueue
 from benchmarks.contestants import tell
+from schema.queue.endings import complete_many
 from schema.queue.terms import ClaimAnswer, ClaimRequest, Want
 from schema.rows import Job, JobType
 
@@ -56,11 +57,25 @@ async def batch(queue: PgQueue) -> int:
     return done
 
 
+async def together(queue: PgQueue) -> int:
+    done = 0
+
+    async def complete(jobs: tuple[Job, ...]) -> None:
+        nonlocal done
+        ended = await queue.database.run(complete_many, {job.lease_held: None for job in jobs})
+        done += len(ended)
+
+    async with trio.open_nursery() as nursery:
+        while jobs := (await _claim(queue, BATCH)).jobs:
+            nursery.start_soon(complete, jobs)
+    return done
+
+
 async def main(side: str, url: str, jobs: int) -> None:
     async with open_database(DatabaseSettings(url=url, max_connections=WORKERS + 2)) as database:
         await _warm(database)
         begin = time.perf_counter()
-        done = await {"single": single, "batch": batch}[side](PgQueue(database))
+        done = await {"single": single, "batch": batch, "together": together}[side](PgQueue(database))
         took_s = time.perf_counter() - begin
     assert done == jobs, f"{done} of {jobs} jobs were done"
     tell(jobs_per_s=jobs / took_s)

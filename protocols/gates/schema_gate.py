@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ from protocols.lawyaml import UnreadableLaw
 
 _LONGEST_VALUE: Final = 80
 _LONGEST_MESSAGE: Final = 400
+
+_IN_SECTION: Final = re.compile(r"articles/\d+/machine_readable[/:]")
 
 _Kind = ValidationErrorKind
 
@@ -40,6 +43,11 @@ def tree_findings(tree: Tree, schemas: LawSchemas) -> list[Finding]:
     faults = [leaf for error in validator.iter_errors(tree) for leaf in _leaves(error)]
     told = sorted({(_order(error), shown(_path(error)), _message(error)) for error in faults})
     return [Finding(SCHEMA, f"{place}: {message}") for _, place, message in told]
+
+
+def beyond_agents(tree: Tree, schemas: LawSchemas) -> list[Finding]:
+    """The breaches outside the sections that agents write: no call can mend them, for all else is put back (D41)."""
+    return [finding for finding in tree_findings(tree, schemas) if not _IN_SECTION.match(finding.detail)]
 
 
 def _path(error: ValidationError) -> Path:

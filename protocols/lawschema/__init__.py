@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
 from functools import cache
 from importlib import resources
@@ -66,7 +66,21 @@ class LawSchemas:
         return tuple(sorted(self._validators, key=_order))
 
     def validator(self, version: str | None) -> jsonschema_rs.Draft7Validator | None:
-        return self._validators.get(version) if version else None
+        """That of ``version``, or of the one that :func:`stand_in` names for it. None: no schema here fits."""
+        known = version if version in self._validators else stand_in(version, self._validators)
+        return self._validators[known] if known else None
+
+
+def stand_in(version: str | None, known: Collection[str]) -> str | None:
+    """By which known version a file of an unknown one is read: an early patch release by the oldest known of its series.
+
+    Within a series releases only add, and the header of a law is not the agent's to change (D41): without this a law of
+    v0.5.0 could never pass, whatever anybody does. Later and other series have none.
+    """
+    if not version or not _VERSION.fullmatch(version):
+        return None
+    series = sorted((one for one in known if _order(one)[:2] == _order(version)[:2]), key=_order)
+    return series[0] if series and _order(version) < _order(series[0]) else None
 
 
 @cache
@@ -120,8 +134,9 @@ def _serving(schemas: Mapping[str, Schema]) -> Callable[[str], Schema]:
 
 @cache
 def operation_names(version: str | None) -> frozenset[str]:
-    """The operations of a version; of the newest one where the version is unknown to the shipped schema."""
-    schema = shipped().get(version or SCHEMA_VERSION, shipped()[SCHEMA_VERSION])
+    """The operations of a version or of its stand-in; of the newest one where the shipped schema knows neither."""
+    known = version if version in shipped() else stand_in(version, shipped())
+    schema = shipped()[known or SCHEMA_VERSION]
     return frozenset(schema["definitions"]["operation_name"]["enum"])
 
 

@@ -78,18 +78,18 @@ def _from_html(page: RawPage, limits: PageLimits) -> Extracted:
         return Extracted(
             problem=f"a page of more than {limits.max_text_bytes} bytes is too large to extract", shell=shell
         )
-    chosen = _main_part(tree, page.url)
+    chosen = _main_part(tree)
     if _loses(chosen, body, visible):
         chosen = render(body)
     return _checked(tidy(chosen), metadata, limits, shell=shell)
 
 
-def _main_part(tree: html.HtmlElement, url: str) -> str:
+def _main_part(tree: html.HtmlElement) -> str:
+    """Without the URL: links are absolute already, and trafilatura would spend a tenth of its time on them."""
     from trafilatura import extract as trafilatura_extract  # 36 MB: only in the processes that extract
 
     found = trafilatura_extract(
         tree,
-        url=url,
         output_format="markdown",
         include_comments=False,
         include_formatting=True,

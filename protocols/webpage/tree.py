@@ -70,8 +70,13 @@ def has_data_table(body: html.HtmlElement) -> bool:
     return any(_is_data(table) for table in body.iter("table"))
 
 
+_PLAIN_TARGET: Final = re.compile(r"https?://[\w.~/?&=%+:,;!@$*'()#-]+", re.ASCII)
+
+
 def link_target(value: str, base: str) -> str | None:
     """The absolute form of a link, or None where following it would do something else than visit a page."""
+    if _PLAIN_TARGET.fullmatch(value):
+        return value
     try:
         target = urljoin(base, value.strip())
         scheme = urlsplit(target).scheme

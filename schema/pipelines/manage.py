@@ -5,7 +5,7 @@ One transaction each. What a person got wrong is ``InvalidInput``; what is not t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -112,6 +112,15 @@ async def get_pipeline(connection: Connection, pipeline_id: int, *, lock: str = 
     if row is None:
         raise PipelineNotFound(f"there is no pipeline {pipeline_id}")
     return pipeline_of(row)
+
+
+async def list_pipelines(connection: Connection, workspace_id: int | None = None) -> Sequence[Pipeline]:
+    """Those of one workspace, or all, by id."""
+    rows = await connection.fetch(
+        f"SELECT {PIPELINE_COLUMNS} FROM pipelines WHERE $1::bigint IS NULL OR workspace_id = $1 ORDER BY id",
+        workspace_id,
+    )
+    return [pipeline_of(row) for row in rows]
 
 
 async def update_pipeline(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 from uuid import UUID
 
 from attrs import frozen
@@ -75,6 +75,14 @@ async def get_workspace(connection: Connection, workspace_id: int) -> Workspace:
     if row is None:
         raise WorkspaceNotFound(f"there is no workspace {workspace_id}")
     return Workspace(row["id"], row["name"], UUID(int=row["owner_id"].int))
+
+
+async def list_workspaces(connection: Connection) -> Sequence[Mapping[str, Any]]:
+    """``id``, ``name`` and the address of the ``owner``, by id."""
+    rows = await connection.fetch(
+        "SELECT w.id, w.name, a.email AS owner FROM workspaces AS w JOIN accounts AS a ON a.id = w.owner_id ORDER BY w.id"
+    )
+    return [dict(row) for row in rows]
 
 
 async def add_member(

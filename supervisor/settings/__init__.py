@@ -27,6 +27,7 @@ from supervisor.settings.areas import (
     Worker,
 )
 from supervisor.settings.operations import Repl, Retention
+from supervisor.settings.pipelines import Blobs, Crawl, Pipelines
 from supervisor.settings.ports import corpus_settings
 from supervisor.settings.reader import Findings, SettingsFault, read, specs
 
@@ -48,6 +49,9 @@ AREAS: tuple[type, ...] = (
     Logging,
     Repl,
     Retention,
+    Pipelines,
+    Crawl,
+    Blobs,
 )
 
 LEAST_CONNECTIONS = {"none": 4, "transaction": 3}
@@ -64,6 +68,11 @@ _OURS = (
     "BWB_",
     "CVDR_",
     "DATABASE_",
+    "PIPELINE_",
+    "PIPELINES_",
+    "CRAWL_",
+    "BLOB_",
+    "WEB_CRAWL_",
 )
 _NOT_OURS = frozenset({"SUPERVISOR_CHILD", "CORPUS_REGISTRY_PATH", "CORPUS_REGISTRY_LOCAL_PATH", "CORPUS_AUTH_FILE"})
 """Set inside child processes, or read by other services of the platform in a shared environment."""
@@ -86,13 +95,18 @@ class Settings:
     logging: Logging
     repl: Repl
     retention: Retention
+    pipelines: Pipelines
+    crawl: Crawl
+    blobs: Blobs
     warnings: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """The secret values themselves, for the redaction of logs. Not for printing."""
         tokens = [token.strip() for token in (self.agents.claude_tokens or "").split(",") if token.strip()]
-        return tuple(sorted({*secrets_of(self.database, self.corpus, self.agents), *tokens}, key=len, reverse=True))
+        return tuple(
+            sorted({*secrets_of(self.database, self.corpus, self.agents, self.blobs), *tokens}, key=len, reverse=True)
+        )
 
 
 def load(environ: Mapping[str, str], *, embedded: bool = False) -> Settings:
@@ -115,12 +129,16 @@ def load(environ: Mapping[str, str], *, embedded: bool = False) -> Settings:
         logging=read(Logging, environ, findings),
         repl=read(Repl, environ, findings),
         retention=read(Retention, environ, findings),
+        pipelines=read(Pipelines, environ, findings),
+        crawl=read(Crawl, environ, findings),
+        blobs=read(Blobs, environ, findings),
     )
     if not any(fault.startswith("DATABASE_") for fault in findings.faults):
         findings.faults += database_faults(settings.database, settings.embedded, flag=embedded)
     findings.faults += [
         *_connection_faults(settings.database),
         *_timing_faults(settings.worker),
+        *_lease_faults(settings.worker, settings.pipelines),
         *_corpus_faults(settings.corpus),
     ]
     findings.raise_faults()
@@ -180,6 +198,19 @@ def _corpus_faults(corpus: Corpus) -> list[str]:
     except InvalidInput as error:
         return [str(fault) for fault in error.details.get("faults", [error.message])]
     return []
+
+
+def _lease_faults(worker: Worker, pipelines: Pipelines) -> list[str]:
+    """A lease is renewed by beats: one that ends between two of them lets a second run in."""
+    ttl_s = pipelines.lease_ttl_s
+    if ttl_s is None or ttl_s > 3 * worker.heartbeat_interval_s:
+        return []
+    return [
+        (
+            f"LEASE_TTL_SECS={ttl_s:g} and WORKER_HEARTBEAT_INTERVAL_SECS={worker.heartbeat_interval_s:g}: a lease must "
+            f"last for more than three beats"
+        )
+    ]
 
 
 def _timing_faults(worker: Worker) -> list[str]:

@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, Final
 from protocols.corpus import CorpusSettings, resolve_branch
 from schema.queue.presence import SUPERVISOR_SESSION
 from supervisor.settings.areas import Corpus, Database, Embedded, Sources
+from supervisor.settings.pipelines import Blobs
 
 if TYPE_CHECKING:
     from actors.jobs.enrich.settings import EnrichSettings
     from actors.jobs.harvest.job import HarvestSettings
+    from actors.jobs.pipeline_run.settings import PipelineSettings
+    from actors.jobs.pipeline_run.tools import CrawlTools
+    from actors.ports.blobs import BlobSettings
     from actors.ports.database.settings import DatabaseSettings
     from actors.ports.fetchsettings import FetchSettings
     from supervisor.embedded.settings import EmbeddedSettings
@@ -111,6 +115,63 @@ def harvest_settings(settings: Settings) -> HarvestSettings:
         output_base=settings.corpus.output_base,
         style=Style(settings.sources.style),
         rules=HarvestRules(auto_enrich=settings.enrich.auto_enqueue),
+    )
+
+
+def pipeline_settings(settings: Settings) -> PipelineSettings:
+    """All that runs of pipelines and connectors need to know."""
+    from actors.jobs.pipeline_run.settings import PipelineSettings
+    from protocols.credits import Pricing
+
+    area = settings.pipelines
+    return PipelineSettings(
+        max_urls=area.max_urls,
+        run_timeout_s=area.run_timeout_s,
+        lease_ttl_s=area.lease_ttl_s or settings.worker.orphan_timeout_s + 60,
+        workers=settings.crawl.workers,
+        pricing=Pricing(area.billing_enabled, area.micros_per_success),
+        retention_days=area.retention_days,
+        max_result_bytes=area.max_result_bytes,
+    )
+
+
+def crawl_tools(settings: Settings, environ: Mapping[str, str]) -> CrawlTools:
+    """The crawler and the blob store, not opened yet. InvalidInput where they cannot be used as configured (D71)."""
+    from actors.jobs.pipeline_run.tools import CrawlTools
+    from actors.ports.crawlsettings import CrawlSettings, ExtractSettings, proxy_of
+    from protocols.webpolicy import WebRules
+    from supervisor.version import VERSION
+
+    area = settings.crawl
+    crawl = CrawlSettings(
+        rules=WebRules(ports=area.allowed_ports, deny=area.extra_deny, allow=area.allow),
+        user_agent=area.user_agent or f"regelrecht-supervisor/{VERSION}",
+        obey_robots=area.obey_robots,
+        host_delay_s=area.host_delay_ms / 1000,
+        host_concurrency=area.host_concurrency,
+        global_concurrency=area.global_concurrency,
+        url_deadline_s=area.url_deadline_s,
+        max_bytes=area.max_bytes,
+        extract=ExtractSettings(min_content_chars=area.min_content_chars),
+        proxy_url=proxy_of(environ),
+        proxy_trusted=area.proxy_trusted,
+    )
+    return CrawlTools(crawl, blob_settings(settings.blobs))
+
+
+def blob_settings(area: Blobs) -> BlobSettings:
+    """Where results are kept. InvalidInput when something that the backend needs is missing."""
+    from actors.ports.blobs import BlobSettings
+
+    return BlobSettings(
+        backend=area.backend,
+        local_root=area.local_root,
+        s3_endpoint=area.s3_endpoint,
+        s3_region=area.s3_region,
+        s3_bucket=area.s3_bucket,
+        s3_access_key=area.s3_access_key,
+        s3_secret_key=area.s3_secret_key,
+        s3_path_style=area.s3_path_style,
     )
 
 

@@ -241,14 +241,16 @@ async def test_a_restart_of_the_database_in_the_middle_of_work_costs_nothing(
 
 
 @pytest.mark.claim("C-028")
-@pytest.mark.parametrize(("roles", "named"), [("enrich", "enrich"), ("harvest,cook", "cook"), (",", "no role")])
+@pytest.mark.parametrize(("roles", "named"), [("cook", "cook"), ("harvest,cook", "cook"), (",", "no role")])
 async def test_a_role_without_an_implementation_is_refused_by_name(pod: Fleet, roles: str, named: str) -> None:
     # D23
     one = pod.start(roles=roles)
     assert await one.exit_code() == exitcodes.USAGE
     text = one.log.read_text()
     assert named in text
-    assert "known roles are harvest, probe" in text
+    assert "known roles are " in text
+    known = text.partition("known roles are ")[2]
+    assert all(role in known for role in ("enrich", "harvest", "probe"))
     assert "Traceback" not in text
 
 

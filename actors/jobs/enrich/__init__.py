@@ -25,6 +25,7 @@ from actors.ports.corpus import open_corpus
 from actors.ports.fetch import open_fetcher
 from actors.ports.foldercorpus import FolderCorpus
 from actors.ports.guardian import Guardian
+from actors.ports.launcher import log_confinement
 from actors.ports.lawsource import LawRepository
 from actors.ports.schemafiles import load_schemas
 from actors.ports.skillfiles import read_skills, skills_folder
@@ -49,6 +50,7 @@ async def open_enrich(means: Means) -> AsyncIterator[JobHandler]:
     """
     settings = means.get(EnrichSettings)
     _warn(settings)
+    log_confinement()
     folder = skills_folder(settings.skills_dir)
     root = WorkRoot(settings.work_root, settings.least_free_bytes)
     async with AsyncExitStack() as stack:

@@ -17,7 +17,7 @@ from actors.jobs.enrich.draft import Draft, lay_out
 from actors.jobs.enrich.flows import CorpusFlow, Flow, Loaded, Product, TaskFlow
 from actors.jobs.enrich.lane import Lane
 from actors.jobs.enrich.product import SearchName, product_of
-from actors.jobs.enrich.rounds import closing_pass, window_gates
+from actors.jobs.enrich.rounds import closing_pass, refuse_unfit, window_gates
 from actors.jobs.enrich.settings import EnrichSettings
 from actors.jobs.enrich.translate import KEEP_LIMIT_S, base_of, keep_partial, translate
 from actors.jobs.enrich.watch import ProgressWatch
@@ -165,15 +165,14 @@ class Enrich:
         return plan_window(self.settings.window_limit, total, cursor, payload.yaml_path)
 
     async def _partial(self, work: Work, law: bytes) -> PartialWork | None:
-        if work.job.attempts == 1:
-            return None
+        """What an earlier attempt finished; a work without a database (``once``) has nothing to look in."""
         found: list[PartialWork | None] = []
 
         async def look(connection: Connection, job: Job) -> None:
             found.append(await load_partial(connection, job, base_of(law)))
 
         await work.write(look)
-        return found[-1]
+        return found[-1] if found else None
 
     async def _desk(
         self,
@@ -213,6 +212,8 @@ class Enrich:
     async def _work(self, desk: Desk) -> None:
         """Translate, gates, and at the end of a law the closing pass. An empty window calls nobody."""
         only_closing = WINDOW not in desk.settings.steps
+        if only_closing or not desk.window.empty:
+            await refuse_unfit(desk)
         if not desk.window.empty:
             await translate(desk)
         ended = False

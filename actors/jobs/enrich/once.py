@@ -181,7 +181,7 @@ class LocalLaw:
     async def preview(self, windows: int) -> list[WindowPreview]:
         """The next windows, at most so many, as they would be worked off. Nothing is called and nothing is written."""
         async with self._laid_out() as (_, _, desk):
-            found = []
+            found: list[WindowPreview] = []
             while len(found) < windows and not desk.window.empty:
                 found.append(await self._preview(desk))
                 cursor = Cursor(desk.window.next_position, desk.path)

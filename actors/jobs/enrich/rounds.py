@@ -10,12 +10,13 @@ import structlog
 import trio
 
 from actors.jobs.enrich.desk import Desk
-from protocols.failures import ProviderTrouble, ResourceExhausted, Transient
+from protocols.failures import Permanent, ProviderTrouble, ResourceExhausted, Transient
 from protocols.gates import rounds as gate_rounds
 from protocols.gates.findings import bullets
 from protocols.gates.reading import Surroundings
 from protocols.gates.reconcile import keeps, reconcile
 from protocols.gates.rounds import GateState, Look, digest_of
+from protocols.gates.schema_gate import beyond_agents
 from protocols.gates.table import (
     BINDING_GATE,
     RECONCILE_GATE,
@@ -30,6 +31,8 @@ from protocols.lawtree import read_tree
 from protocols.lawyaml import UnreadableLaw
 from protocols.prompts import Feedback, feedback_prompt
 
+MOST_FAULTS_TOLD = 3
+
 _log = structlog.get_logger(__name__)
 
 
@@ -37,6 +40,24 @@ class SchemaErrorsLeft(Transient):
     """The agent did not get the law through the schema gate. Nothing of this run is published."""
 
     kind: ClassVar[str] = "schema_errors"
+
+
+class LawUnfit(Permanent):
+    """The law breaks its schema outside of what agents write. A harvest mends that, a call cannot (D41, EN-01)."""
+
+    kind: ClassVar[str] = "law_unfit"
+
+
+async def refuse_unfit(desk: Desk) -> None:
+    """LawUnfit, before anybody is called and anything spent."""
+    faults = await trio.to_thread.run_sync(lambda: beyond_agents(read_tree(desk.draft.start), desk.schemas))
+    if faults:
+        told = "; ".join(finding.detail for finding in faults[:MOST_FAULTS_TOLD])
+        raise LawUnfit(
+            f"{desk.path} breaks the law schema in {len(faults)} places that no agent may change ({told}): "
+            f"harvest {desk.payload.law_id} again, or give its schema with LAW_SCHEMA_DIR",
+            findings=len(faults),
+        )
 
 
 async def window_gates(desk: Desk) -> None:

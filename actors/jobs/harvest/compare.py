@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 import trio
+from attrs import frozen
 
 from actors.jobs.base import Work
-from protocols.corpus import CorpusPort
+from protocols.corpus import CorpusPort, FileChange
 from protocols.failures import Permanent
 from protocols.law import Layer
 from protocols.lawproduct import Product
 from protocols.lawyaml import UnreadableLaw, load_law
+from protocols.lawyaml.files import status_file
 from protocols.payloads import Change
 from schema import harvest
 from schema.connection import Connection
@@ -20,6 +23,9 @@ from schema.rows import Job
 
 JOB_TRAILER = "Job-Id"
 
+Versions = Mapping[str, HarvestVersion]
+"""What was last harvested into each file of the law, by path."""
+
 
 class PathTaken(Permanent):
     """Another law stands at the path of this one: two laws of one kind, title and first day."""
@@ -27,26 +33,54 @@ class PathTaken(Permanent):
     kind = "path_taken"
 
 
-async def what_changed(work: Work, corpus: CorpusPort, product: Product, base: str | None) -> Change:
+@frozen
+class Former:
+    """Where the same law and date stood before. ``removal`` takes what is left there away; empty: it is gone already."""
+
+    path: str
+    removal: tuple[FileChange, ...] = ()
+    bookkeeping: tuple[FileChange, ...] = ()
+
+
+@frozen
+class Difference:
+    """What a harvest is to the one before it."""
+
+    change: Change
+    former: Former | None
+
+
+async def compare(work: Work, corpus: CorpusPort, product: Product, base: str | None) -> Difference:
+    """Look at the branch as of ``base`` and at what was remembered. PathTaken: another law's file is in the way."""
+    present = await corpus.read(product.path, at=base)
+    await _refuse_foreign(present, product)
+    versions = await _known_versions(work)
+    former = await _former(corpus, product, base, versions)
+    version = versions.get(product.path) or (None if former is None else versions.get(former.path))
+    return Difference(await _what_changed(work, corpus, product, base, present, version), former)
+
+
+async def _what_changed(
+    work: Work, corpus: CorpusPort, product: Product, base: str | None, present: bytes | None, version: HarvestVersion | None
+) -> Change:
     """Text, converter or nothing. Without a remembered harvest, the file on the branch is what to compare with (D15).
 
-    A retry may find its own push there, made by an attempt that died before it could say so: then it is the text.
+    The same bytes are no change, whatever the source did: repositories write their files anew now and then. A retry may
+    find its own push there, made by an attempt that died before it could say so: then it is the text.
     """
-    version = await _last_version(work, product)
     if version is not None:
-        if version.source_sha256 != product.result.source_sha256:
-            return Change.TEXT
-        return Change.NONE if version.content_sha256 == product.result.content_sha256 else Change.CONVERTER
+        if version.content_sha256 == product.result.content_sha256:
+            return Change.NONE
+        return Change.CONVERTER if version.source_sha256 == product.result.source_sha256 else Change.TEXT
     if work.job.attempts > 1 and (
         base is None or await corpus.find_commit({JOB_TRAILER: str(work.job.id)}) is not None
     ):
         return Change.TEXT
-    return Change.NONE if await corpus.read(product.path, at=base) == product.content else Change.TEXT
+    return Change.NONE if present == product.content else Change.TEXT
 
 
-async def refuse_foreign_path(corpus: CorpusPort, product: Product, base: str | None) -> None:
+async def _refuse_foreign(present: bytes | None, product: Product) -> None:
     """PathTaken when the file at the path of ``product`` is another law's: nothing overwrites a law with another."""
-    present = await corpus.read(product.path, at=base)
     owner = None if present is None else await trio.to_thread.run_sync(_law_id_in, present)
     if owner not in (None, *product.known_as):
         raise PathTaken(
@@ -54,25 +88,40 @@ async def refuse_foreign_path(corpus: CorpusPort, product: Product, base: str | 
         )
 
 
-async def former_path(corpus: CorpusPort, product: Product, base: str | None) -> str | None:
-    """Where the same law and date stands under another layer of the corpus; None: nowhere (D33)."""
+async def _former(corpus: CorpusPort, product: Product, base: str | None, versions: Versions) -> Former | None:
+    """The other path of this law and date, under another layer or an older title; None: there is none (D33).
+
+    What was remembered counts also when its file is gone: an attempt that died after its push has moved it.
+    """
     path = PurePosixPath(product.path)
     root = path.parent.parent.parent
-    for layer in Layer:
-        other = str(root / layer.directory / path.parent.name / path.name)
-        if other == product.path:
-            continue
+    remembered = [
+        known
+        for known in versions
+        if known != product.path and PurePosixPath(known).name == path.name and PurePosixPath(known).is_relative_to(root)
+    ]
+    layers = [str(root / layer.directory / path.parent.name / path.name) for layer in Layer]
+    others = dict.fromkeys([*remembered, *(other for other in layers if other != product.path)])
+    for other in await corpus.existing(tuple(others), at=base):
         present = await corpus.read(other, at=base)
         if present is not None and await trio.to_thread.run_sync(_law_id_in, present) in product.known_as:
-            return other
-    return None
+            return await _left_at(corpus, other, base)
+    return Former(remembered[0]) if remembered else None
 
 
-async def _last_version(work: Work, product: Product) -> HarvestVersion | None:
-    found: list[HarvestVersion | None] = []
+async def _left_at(corpus: CorpusPort, path: str, base: str | None) -> Former:
+    """The file, and its folder's status when no other text stands there: a status alone would speak of nothing."""
+    status = str(status_file(PurePosixPath(path)))
+    beside = await corpus.list_paths(str(PurePosixPath(path).parent), at=base)
+    alone = set(beside) == {path, status}
+    return Former(path, (FileChange(path, None),), (FileChange(status, None),) if alone else ())
+
+
+async def _known_versions(work: Work) -> Versions:
+    found: list[Versions] = []
 
     async def look(connection: Connection, job: Job) -> None:
-        found.append(await harvest.last_version(connection, job.law_id, product.path))
+        found.append(await harvest.known_versions(connection, job.law_id))
 
     await work.write(look)
     return found[-1]

@@ -9,7 +9,7 @@ import structlog
 from attrs import evolve, field, frozen
 
 from actors.jobs.base import Completion, Work
-from actors.jobs.harvest.compare import JOB_TRAILER, former_path, refuse_foreign_path, what_changed
+from actors.jobs.harvest.compare import JOB_TRAILER, Difference, Former, compare
 from actors.jobs.harvest.produce import order_of
 from actors.ports.conversion import converted
 from actors.ports.cvdrsource import CvdrDocuments
@@ -67,11 +67,9 @@ class Harvest:
         work.report({"phase": "download", "step": 1, "total_steps": 3})
         product = await self._produce(work, payload)
         work.report({"phase": "publish", "step": 3, "total_steps": 3, "articles_total": product.result.article_count})
-        await refuse_foreign_path(self.corpus, product, base)
-        change = await what_changed(work, self.corpus, product, base)
-        moved_from = await former_path(self.corpus, product, base)
-        await self._publish(work, product, base, moved_from)
-        return self._completion(payload, product, change, moved_from)
+        difference = await compare(work, self.corpus, product, base)
+        await self._publish(work, product, base, difference.former)
+        return self._completion(payload, product, difference)
 
     async def _produce(self, work: Work, payload: HarvestPayload) -> Product:
         day = None if payload.date is None else date.fromisoformat(payload.date)
@@ -86,14 +84,11 @@ class Harvest:
             await self.repository.forget(documents.sources)
             raise
 
-    async def _publish(self, work: Work, product: Product, base: str | None, moved_from: str | None) -> None:
+    async def _publish(self, work: Work, product: Product, base: str | None, former: Former | None) -> None:
         """One commit. Unchanged content makes none; an earlier attempt's push is found and not repeated (D39)."""
         publication = Publication(
-            content=(
-                FileChange(product.path, product.content),
-                *(() if moved_from is None else (FileChange(moved_from, None),)),
-            ),
-            bookkeeping=(FileChange(product.status_path, product.status),),
+            content=(FileChange(product.path, product.content), *(former.removal if former else ())),
+            bookkeeping=(FileChange(product.status_path, product.status), *(former.bookkeeping if former else ())),
             subject=f"harvest: {product.result.law_name} ({product.result.slug})",
             trailers=((JOB_TRAILER, str(work.job.id)), ("Attempt", str(work.job.attempts))),
             base=base,
@@ -103,15 +98,15 @@ class Harvest:
         async with work.effect("publishing", limit_s=limit_s):
             await self.corpus.publish(publication, confirm=work.confirm)
 
-    def _completion(
-        self, payload: HarvestPayload, product: Product, change: Change, moved_from: str | None
-    ) -> Completion:
+    def _completion(self, payload: HarvestPayload, product: Product, difference: Difference) -> Completion:
+        change, former = difference.change, difference.former
         result = evolve(product.result, change=change, changed=change is not Change.NONE)
         if product.loss["lost"] and self.settings.style is Style.FULL:  # the other styles lose text by design
             self.meter.text_lost()
             _log.warning("text lost in conversion", law_id=product.law_id, **product.loss)
 
         async def settle(connection: Connection, job: Job) -> None:
+            moved_from = None if former is None else former.path
             await harvest.settle(
                 connection, job, payload=payload, result=result, rules=self.settings.rules, moved_from=moved_from
             )

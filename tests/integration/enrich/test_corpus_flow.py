@@ -138,6 +138,28 @@ async def test_a_law_that_cannot_be_read_is_given_up_without_a_call(bench: Enric
     assert (await bench.rows.law()).status is LawStatus.ENRICH_EXHAUSTED
 
 
+async def test_a_law_with_faults_that_no_agent_may_mend_is_refused_without_a_call(bench: EnrichBench) -> None:
+    """D41, EN-01: its header and its texts are put back after every call, so every run would end the same."""
+    bench.rival.push({PATH: law(3).replace("regulatory_layer: WET", "regulatory_layer: DECREE")})
+
+    job = await bench.enrich()
+
+    assert (job.status, job.result["kind"]) == (JobStatus.FAILED, "law_unfit"), job.result
+    assert "regulatory_layer: \"DECREE\" is not one of" in job.result["error"]
+    assert f"harvest {LAW} again" in job.result["error"]
+    assert bench.runner.scenes == []
+    assert (await bench.rows.law()).status is LawStatus.ENRICH_FAILED
+
+
+async def test_a_law_of_an_early_release_of_the_schema_is_enriched_with_its_header_as_it_is(bench: EnrichBench) -> None:
+    bench.rival.push({PATH: law(3).replace("v0.5.6", "v0.5.0")})
+
+    job = await bench.enrich()
+
+    assert job.status is JobStatus.COMPLETED, job.result
+    assert "/v0.5.0/" in bench.remote.files(BRANCH)[PATH]
+
+
 async def test_a_law_that_is_not_in_the_corpus_says_so(bench: EnrichBench) -> None:
     job = await bench.enrich(yaml_path="regulation/nl/wet/other/2025-01-01.yaml")
 
@@ -344,6 +366,31 @@ async def test_a_translation_that_breaks_off_leaves_its_finished_entries_to_the_
     [translate] = [scene for scene in bench.runner.scenes[1:] if scene.translates]
     assert "An earlier attempt finished these of them, and their sections are in the file: 1." in translate.prompt
     assert second.result["coverage_score"] == 1.0
+
+
+async def test_finished_entries_survive_the_last_attempt_of_a_job_in_the_next_job_of_the_law(bench: EnrichBench) -> None:
+    """D43: the law has a ladder of its own, and what was paid for is not paid for again."""
+
+    def breaks_off(scene: Scene) -> None:
+        scene.write_models("1")
+        scene.lines = [agentlines.tool()]
+        scene.code = 1
+
+    bench.agent = breaks_off
+    job = await bench.enrich()
+    while job.status is JobStatus.PENDING:
+        await bench.rows.make_due(job.id)
+        job = await bench.work_off()
+    assert job.status is JobStatus.FAILED
+
+    bench.agent = obedient
+    [follower] = [row for row in await bench.rows.jobs_of(LAW, JobType.ENRICH) if row.status is JobStatus.PENDING]
+    await bench.rows.make_due(follower.id)
+    calls = len(bench.runner.scenes)
+    done = await bench.work_off()
+
+    assert (done.id, done.status) == (follower.id, JobStatus.COMPLETED), done.result
+    assert "An earlier attempt finished these of them" in bench.runner.scenes[calls].prompt
 
 
 async def test_a_drain_in_the_middle_keeps_what_is_finished(bench: EnrichBench) -> None:

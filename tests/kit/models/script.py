@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
@@ -171,6 +172,22 @@ class Asked:
     def turn(self) -> int:
         """How many answers of the model are in this conversation."""
         return sum(role == "assistant" for role, _ in self.texts)
+
+    def turns_since(self, words: str) -> int | None:
+        """The same, since the user last said something with these words; None when that was never said."""
+        count = 0
+        for role, text in reversed(self.texts):
+            if role == "user" and words in text:
+                return count
+            count += role == "assistant"
+        return None
+
+    @property
+    def folder(self) -> str:
+        """Where the CLI works, as it tells its model."""
+        told = re.search(r"[Ww]orking directory: ([^\s\\\"]+)", json.dumps(self.body))
+        assert told is not None
+        return told[1]
 
     @property
     def tools(self) -> set[str]:

@@ -1,0 +1,65 @@
+"""The site that all crawlers of the benchmark visit, in a process of its own: pages of known sizes, at once.
+
+``python -m benchmarks.contestants.crawl_site`` prints its port and serves until its input ends.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+import trio
+
+SIZES = (4, 8, 16, 32, 64)
+"""Paragraphs of a page, by its number: 1 to 13 kB."""
+
+
+@functools.cache
+def html(number: int, paragraphs: int | None = None) -> bytes:
+    """Page ``number``: a main part with links, amounts and a table, and the usual things around it."""
+    count = SIZES[number % len(SIZES)] if paragraphs is None else paragraphs
+    text = "".join(
+        f"<p>De toeslag bedraagt € {number + row},50 per maand voor huishouden {row}. Zie <a href='/artikel/{row}'>artikel"
+        f" {row}</a> van de wet, en lees <b>verder</b> voor de voorwaarden die gelden.</p>"
+        for row in range(count)
+    )
+    table = "".join(f"<tr><td>{2000 + row}</td><td>€ {row * 3},00</td></tr>" for row in range(5))
+    return (
+        f"<!doctype html><html lang='nl'><head><title>Pagina {number}</title><meta name='description' content='Uitleg'></head>"
+        f"<body><nav>{'<a href=/>Home</a>' * 10}</nav><main><h1>Pagina {number}</h1>{text}<table>{table}</table></main>"
+        f"<footer>Over deze site</footer></body></html>"
+    ).encode()
+
+
+async def _answer(stream: trio.SocketStream) -> None:
+    """GET after GET; what is asked for stands in the first line: ``/pages/NUMBER`` or ``/small/NUMBER``."""
+    async with stream:
+        waiting = b""
+        while True:
+            while b"\r\n\r\n" not in waiting:
+                chunk = await stream.receive_some(65536)
+                if not chunk:
+                    return
+                waiting += chunk
+            head, _, waiting = waiting.partition(b"\r\n\r\n")
+            kind, _, number = head.split(b" ", 2)[1].decode().strip("/").partition("/")
+            known = kind in ("pages", "small")
+            body = html(int(number), 2 if kind == "small" else None) if known else b""
+            status = "200 OK" if known else "404 Not Found"
+            answer = (
+                f"HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {len(body)}\r\n\r\n"
+            )
+            await stream.send_all(answer.encode() + body)
+
+
+async def main() -> None:
+    async with trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        print(listeners[0].socket.getsockname()[1], flush=True)
+        nursery.start_soon(trio.serve_listeners, _answer, listeners)
+        await trio.to_thread.run_sync(sys.stdin.read)
+        nursery.cancel_scope.cancel()
+
+
+if __name__ == "__main__":
+    trio.run(main)

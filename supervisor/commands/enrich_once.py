@@ -1,0 +1,238 @@
+"""``enrich-once``: enrich a law in a folder, on this machine, without a database."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actors.jobs.enrich.once import LocalLaw
+    from actors.jobs.enrich.settings import EnrichSettings
+    from actors.ports.guardian import Guardian
+    from protocols.sessions import SessionReuse
+    from supervisor.commands.enrichreport import Tally
+
+MODES = ("window", "repair", "off")
+
+
+def _modes(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, ...]:
+    modes = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
+    if not set(modes) <= set(MODES):
+        raise click.BadParameter(f"give one or more of {', '.join(MODES)}, separated by commas.")
+    return modes
+
+
+def _rounds(context: click.Context, parameter: click.Parameter, text: str) -> Any:
+    from protocols.gates.feedback import parse_rounds
+
+    rounds, warning = parse_rounds(text)
+    if warning is not None:
+        raise click.BadParameter("give a number of rounds, or gate=number in a comma list: 2,schema=1.")
+    return rounds
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  regelrecht-supervisor enrich-once --corpus . --law regulation/nl/wet/x/2025-01-01.yaml --dry-run
+  regelrecht-supervisor enrich-once --corpus . --law regulation/nl/wet/x/2025-01-01.yaml --windows 2
+  regelrecht-supervisor enrich-once --corpus . --law law.yaml --session-reuse window,repair,off
+"""
+)
+@click.option(
+    "--corpus",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    required=True,
+    help="The folder that --law is relative to.",
+)
+@click.option("--law", required=True, metavar="PATH", help="The law's file.")
+@click.option(
+    "--provider", type=click.Choice(["claude", "opencode"]), default="claude", show_default=True, help="Whose agent."
+)
+@click.option("--model", help="Model to ask for; the default is that of the provider's settings.")
+@click.option("--effort", help="Effort to ask of claude.")
+@click.option(
+    "--timeout", "timeout_s", default=900, show_default=True, metavar="SECONDS", help="Most that a call gets."
+)
+@click.option("--articles", default=15, show_default=True, metavar="N", help="Entries of one window; 0: the whole law.")
+@click.option("--windows", default=1, show_default=True, metavar="N", help="Windows to work off; 0: all that are left.")
+@click.option("--slices", default=1, show_default=True, metavar="N", help="Agents at once in one window.")
+@click.option("--rounds", default="1", show_default=True, callback=_rounds, help="Feedback rounds of each gate.")
+@click.option(
+    "--session-reuse",
+    "modes",
+    default="window",
+    show_default=True,
+    callback=_modes,
+    metavar="MODES",
+    help="Which calls of a window share a session: window, repair or off. Of several, each is tried on the same law and "
+    "compared; the result of the first is kept.",
+)
+@click.option(
+    "--steps",
+    type=click.Choice(["all", "window", "reconcile"]),
+    default="all",
+    show_default=True,
+    help="Windows, the closing pass, or both.",
+)
+@click.option("--dry-run", is_flag=True, help="Show command lines, prompts, slices, times and findings; call nothing.")
+def command(modes: tuple[str, ...], windows: int, dry_run: bool, **options: Any) -> None:
+    """Enrich a law in a folder with an agent of your own, as an enrich job would.
+
+    Needs neither database nor git. The agent works in a copy, with your login and configuration; the law, its cursor and
+    its report are written when a window is done, and the next run goes on from there. Exits 1 when a run fails or schema
+    errors are left, 2 when nothing was begun.
+    """
+    import tempfile
+
+    import trio
+
+    from actors.ports.guardian import Guardian
+    from protocols.sessions import SessionReuse
+    from supervisor.commands.session import quiet_logs
+
+    quiet_logs()
+    with tempfile.TemporaryDirectory(prefix="enrich-once-") as work, Guardian() as guardian:
+        settings = settings_of(Path(work), **options)
+        run = Run(settings, options["law"], options["provider"], guardian, windows or sys.maxsize)
+        if dry_run:
+            trio.run(run.show)
+        elif not trio.run(run.all, [SessionReuse(mode) for mode in modes]):
+            sys.exit(1)
+
+
+def settings_of(
+    work: Path,
+    *,
+    corpus: Path,
+    provider: str,
+    model: str | None,
+    effort: str | None,
+    timeout_s: int,
+    articles: int,
+    slices: int,
+    rounds: Any,
+    steps: str,
+    **_: Any,
+) -> EnrichSettings:
+    """As for a supervisor with these limits and no others. A call gets ``timeout_s``, whatever it is for."""
+    import os
+
+    from actors.jobs.enrich.settings import EnrichSettings
+    from actors.ports.fetchsettings import FetchSettings
+    from protocols.enrichsteps import RECONCILE, WINDOW
+    from protocols.related import RelatedLimits
+    from protocols.shares import RESERVE_S, TRANSLATE_SHARES
+    from supervisor.settings import areas, load_area
+    from supervisor.settings.agents import Agents
+
+    if timeout_s < 1 or articles < 0 or slices < 1:
+        raise click.UsageError("--timeout and --slices must be 1 or more, --articles 0 or more.")
+    environ = dict(os.environ)
+    if model:
+        environ[f"{provider.upper()}_MODEL"] = model
+    if effort:
+        environ["LLM_EFFORT"] = effort
+    agents = load_area(Agents, os.environ)
+    return EnrichSettings(
+        fetch=FetchSettings(),
+        corpus=None,
+        folder=corpus.resolve(),
+        work_root=work,
+        environ=environ,
+        output_base=load_area(areas.Corpus, os.environ).output_base,
+        default_provider=provider,
+        window_limit=articles,
+        window_concurrency=slices,
+        rounds=rounds,
+        steps=frozenset({WINDOW, RECONCILE} if steps == "all" else {steps}),
+        job_timeout_s=RESERVE_S + timeout_s * (TRANSLATE_SHARES + rounds.possible),
+        llm_timeout_s=timeout_s,
+        related=RelatedLimits(max_depth=0),
+        skills_dir=agents.skills_dir,
+        schema_dir=agents.schema_dir,
+        code_commit=agents.code_commit,
+        user_home=True,
+        agent_env=agents.agent_env,
+    )
+
+
+class Run:
+    """One use of the command."""
+
+    def __init__(self, settings: EnrichSettings, path: str, provider: str, guardian: Guardian, windows: int) -> None:
+        self.settings = settings
+        self.path = path
+        self.provider = provider
+        self.guardian = guardian
+        self.windows = windows
+
+    def law(self, mode: SessionReuse | None = None, beside: Path | None = None) -> LocalLaw:
+        from attrs import evolve
+
+        from actors.jobs.enrich.once import LocalLaw
+        from supervisor.commands.enrichreport import progress_line
+
+        settings = self.settings if mode is None else evolve(self.settings, session_reuse=mode)
+        return LocalLaw.at(
+            settings, self.path, self.provider, guardian=self.guardian, tell=progress_line, beside=beside
+        )
+
+    async def show(self) -> None:
+        """The dry run."""
+        from supervisor.commands import enrichreport
+
+        law = self.law()
+        previews = await law.preview(self.windows)
+        click.echo("\n".join(enrichreport.preview_lines(previews, self.settings.shares, await law.findings())))
+
+    async def all(self, modes: Sequence[SessionReuse]) -> bool:
+        """Each mode on the law as it is; the first one last, so that its result is what stays. Whether all went well."""
+        import tempfile
+
+        from supervisor.commands import enrichreport
+
+        tallies = []
+        for mode in reversed(modes):
+            if mode is modes[0]:
+                tallies.append(await self.one(self.law(mode), mode))
+            else:
+                with tempfile.TemporaryDirectory(dir=self.settings.work_root) as beside:
+                    tallies.append(await self.one(self.law(mode, Path(beside)), mode))
+        if len(modes) > 1:
+            click.echo("\nmodes")
+            enrichreport.compare(list(reversed(tallies)))
+        return all(tally.well for tally in tallies)
+
+    async def one(self, law: LocalLaw, mode: SessionReuse) -> Tally:
+        """Windows of one mode, until there is none left or one fails."""
+        from protocols.failures import SupervisorError
+        from supervisor.commands import enrichreport
+
+        tally = enrichreport.Tally(mode.value)
+        click.echo(f"{self.path}, {self.provider}, session reuse {mode.value}")
+        enrichreport.print_findings("before", await law.findings())
+        for _ in range(self.windows):
+            window = await law.next_window()
+            if window.empty and window.total and not tally.products and "window" in self.settings.steps:
+                click.echo("The law is done: its cursor is at the end. Remove .enrichment.yaml to begin anew.")
+                break
+            if window.empty and tally.products:
+                break
+            try:
+                product = await law.enrich()
+            except SupervisorError as failure:
+                click.echo(f"Error: {failure.message}", err=True)
+                tally.failed = True
+                break
+            tally.products.append(product)
+            enrichreport.print_window(window, product)
+        found = await law.findings()
+        enrichreport.print_findings("after", found)
+        tally.findings = found
+        return tally

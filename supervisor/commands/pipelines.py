@@ -1,0 +1,132 @@
+"""``pipelines``: look at pipelines, run one, and keep schedules in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from supervisor.commands.session import embedded_option, json_option, on_database, print_json, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actors.ports.database import Database
+    from schema.pipelines.periodic import PeriodicChange
+    from schema.pipelines.rows import Pipeline, Run
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  regelrecht-supervisor pipelines daily-reharvest 1
+  regelrecht-supervisor pipelines list
+  regelrecht-supervisor pipelines run 3
+  regelrecht-supervisor pipelines history 1
+  regelrecht-supervisor pipelines repair-suppression
+"""
+)
+def command() -> None:
+    """List or run pipelines, add the one that harvests every law again each night, repair their schedules."""
+
+
+@command.command("list", epilog="\b\nExample:\n  regelrecht-supervisor pipelines list --json\n")
+@json_option
+@embedded_option
+def list_(as_json: bool, embedded: bool) -> None:
+    """List pipelines by id."""
+
+    async def work(database: Database) -> Sequence[Pipeline]:
+        from schema.pipelines import manage
+
+        return await database.run(manage.list_pipelines)
+
+    found = on_database(work, embedded=embedded)
+    if as_json:
+        import attrs
+
+        print_json([attrs.asdict(one) for one in found])
+        return
+    if not found:
+        click.echo("no pipelines", err=True)
+        return
+    print_table(("ID", "WORKSPACE", "NAME", "SCHEDULE", "NEXT", "NOTE"), map(_row, found))
+
+
+@command.command(epilog="\b\nExample:\n  regelrecht-supervisor pipelines run 3\n")
+@click.argument("pipeline", type=int)
+@embedded_option
+def run(pipeline: int, embedded: bool) -> None:
+    """Queue a run of a pipeline. A supervisor with the role `pipelines` takes it."""
+
+    async def work(database: Database) -> Run:
+        from protocols.failures import InvalidInput
+        from schema import migrate
+        from schema.pipelines import asking
+
+        if await database.run(migrate.missing_job_types, ("pipeline_run",)):
+            raise InvalidInput("no supervisor with the role `pipelines` ever ran on this database: start one first")
+        return await database.transact(asking.request_run, pipeline)
+
+    made = on_database(work, embedded=embedded)
+    click.echo(f"run {made.id}, job {made.job_id}")
+
+
+@command.command(epilog="\b\nExample:\n  regelrecht-supervisor pipelines history 1 --pipeline 3 --limit 5\n")
+@click.argument("workspace", type=int)
+@click.option("--pipeline", type=int, help="Only runs of this pipeline.")
+@click.option("--limit", type=int, default=20, show_default=True, help="Most runs to show, 1 to 100.")
+@embedded_option
+def history(workspace: int, pipeline: int | None, limit: int, embedded: bool) -> None:
+    """Show the newest runs of a workspace, as a chat agent sees them."""
+
+    async def work(database: Database) -> str:
+        from schema.pipelines import history
+
+        return await database.transact(history.make_get_pipeline_runs(workspace), pipeline, limit)
+
+    click.echo(on_database(work, embedded=embedded))
+
+
+@command.command(
+    "daily-reharvest",
+    epilog="\b\nExample:\n  regelrecht-supervisor pipelines daily-reharvest 1\n",
+)
+@click.argument("workspace", type=int)
+@embedded_option
+def daily_reharvest(workspace: int, embedded: bool) -> None:
+    """Add the pipeline "Dagelijkse herharvest": every harvested law again, each night at 03:15 in Amsterdam."""
+
+    async def work(database: Database) -> Pipeline:
+        from schema.pipelines import lawruns, workspaces
+
+        owner = (await database.run(workspaces.get_workspace, workspace)).owner_id
+        return await database.transact(lawruns.create_daily_reharvest, workspace, owner)
+
+    made = on_database(work, embedded=embedded)
+    click.echo(
+        f"pipeline {made.id}: {made.name}; supervisors with the roles scheduler, pipelines and harvest do the rest"
+    )
+
+
+@command.command("repair-suppression", epilog="\b\nExample:\n  regelrecht-supervisor pipelines repair-suppression\n")
+@embedded_option
+def repair_suppression(embedded: bool) -> None:
+    """Make the schedules of connectors agree with the pipelines there are. Safe to repeat."""
+
+    async def work(database: Database) -> Sequence[tuple[int, PeriodicChange]]:
+        from schema.pipelines import periodic
+
+        return await database.transact(periodic.repair)
+
+    changed = on_database(work, embedded=embedded)
+    for connector_id, change in changed:
+        click.echo(f"connector {connector_id}: {'suppressed' if change.suppressed else 'restored'}")
+    click.echo(f"{len(changed)} connectors changed")
+
+
+def _row(one: Pipeline) -> tuple[str, ...]:
+    schedule = "manual" if one.schedule_cron is None else f"{one.schedule_cron} {one.schedule_timezone}"
+    due = "" if one.next_scheduled_at is None else f"{one.next_scheduled_at:%Y-%m-%d %H:%M}"
+    note = one.schedule_error or ("" if one.enabled else "off")
+    return str(one.id), str(one.workspace_id), one.name, schedule, due, note

@@ -1,0 +1,69 @@
+"""What a supervisor may be told to do: roles that take jobs, and roles that are an actor of their own (D23)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from attrs import frozen
+
+from actors.jobs import Service, services
+from actors.ports.database import Database
+from protocols.failures import InvalidInput
+from schema import migrate
+from schema.rows import JobType
+
+SCHEDULER = "scheduler"
+
+ACTOR_ROLES: Mapping[str, tuple[JobType, ...]] = {SCHEDULER: (JobType.PIPELINE_RUN, JobType.CONNECTOR_INDEX)}
+"""Roles without jobs of their own, and the job types that they create; ``supervisor.beside`` has their actors."""
+
+ADDED_LATER = (JobType.PIPELINE_RUN, JobType.CONNECTOR_INDEX)
+"""Job types whose label joins the shared enum only when a role first needs it."""
+
+
+@frozen
+class Served:
+    """The roles of one supervisor."""
+
+    services: tuple[Service, ...]
+    actors: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*(service.role for service in self.services), *sorted(self.actors))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the enum must have beyond the platform's own job types."""
+        needed = {job_type for service in self.services for job_type in service.job_types}
+        needed |= {job_type for role in self.actors for job_type in ACTOR_ROLES[role]}
+        return tuple(job_type.value for job_type in ADDED_LATER if job_type in needed)
+
+    @property
+    def crawls(self) -> bool:
+        return any(job_type in ADDED_LATER for service in self.services for job_type in service.job_types)
+
+
+def served(roles: Iterable[str]) -> Served:
+    """InvalidInput names every role that is none, and those that are."""
+    wanted = list(dict.fromkeys(role.strip() for role in roles if role.strip()))
+    actors = frozenset(wanted) & ACTOR_ROLES.keys()
+    with_jobs = [role for role in wanted if role not in actors]
+    if not with_jobs and actors:
+        return Served((), actors)
+    return Served(services(with_jobs, others=ACTOR_ROLES), actors)
+
+
+async def ensure_labels(database: Database, labels: tuple[str, ...], *, on_shared: bool) -> tuple[str, ...]:
+    """Add the labels that are missing; which those were. InvalidInput on a database of the platform that nobody opened
+    for them (D23)."""
+    missing = await database.run(migrate.missing_job_types, labels) if labels else ()
+    if not missing:
+        return ()
+    if not on_shared and await database.run(migrate.is_adopted):
+        raise InvalidInput(
+            f"this database belongs to the existing platform, and the job types {', '.join(missing)} are not among those "
+            f"that its services know: they fail when they read such a row. Once they can, set PIPELINES_ON_SHARED_DATABASE=1"
+        )
+    await database.direct(migrate.add_job_types, missing)
+    return missing
