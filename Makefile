@@ -61,7 +61,7 @@ check: install-dev  ## style, types, layers, Dockerfile and scripts
 	$(BIN)/lint-imports --no-logo
 	find supervisor actors schema protocols -name '*.py' -exec $(BIN)/flake8-async --enable=ASYNC101,ASYNC102,ASYNC103,ASYNC104,ASYNC119,ASYNC900 {} +
 	$(BIN)/hadolint Dockerfile
-	$(BIN)/shellcheck .ci/run
+	$(BIN)/shellcheck .ci/run deploy/image/entrypoint.sh
 	$(BIN)/mypy
 
 bench: install-dev  ## ratios against bare asyncpg, procrastinate, pgqueuer and lxml, of one run

@@ -7,7 +7,7 @@ every run) rides along or stays away (GT-04).
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Protocol
 from urllib.parse import urlsplit

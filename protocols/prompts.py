@@ -31,7 +31,6 @@ class Paths:
     law: str
     envelope: str
     progress: str
-    brief: str | None = None
 
 
 @frozen
@@ -77,11 +76,6 @@ def translate_prompt(task: Translation) -> str:
         _progress_part(task),
         _report_part(task),
     ]
-    if task.paths.brief is not None:
-        parts.append(
-            f"`{task.paths.brief}` holds, per entry, what elsewhere in this law governs or changes it. Read it first; "
-            "it is extracted from the law by a program and may be incomplete."
-        )
     return "\n\n".join(part for part in parts if part)
 
 

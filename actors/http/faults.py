@@ -101,7 +101,11 @@ def problem_of(error: Exception) -> Problem | None:
 def _refused(sqlstate: str) -> Problem | None:
     """What the database itself refused. Its own text names tables and values, so it is not passed on."""
     if sqlstate.startswith("23"):
-        return Problem(409, "conflict", "this does not go together with what is there: a name that is taken, or a thing deleted meanwhile")
+        return Problem(
+            409,
+            "conflict",
+            "this does not go together with what is there: a name that is taken, or a thing deleted meanwhile",
+        )
     if sqlstate.startswith("22"):
         return Problem(422, "invalid_request", "a value cannot be stored")
     if sqlstate == "57014":

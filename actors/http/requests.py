@@ -36,7 +36,7 @@ class Page(Request):
     offset: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
 
 
-class WorkspacePage(Page):
+class WorkspacePage(Page, kw_only=True):
     """Which part of the list of a workspace."""
 
     workspace_id: Id
@@ -75,8 +75,8 @@ class PipelineUpdate(Request):
     name: PipelineName | UnsetType = UNSET
     config: Config | UnsetType = UNSET
     save_to_kb: bool | UnsetType = UNSET
-    destination_folder_id: Id | None | UnsetType = UNSET
-    schedule_cron: Cron | None | UnsetType = UNSET
+    destination_folder_id: Id | UnsetType | None = UNSET
+    schedule_cron: Cron | UnsetType | None = UNSET
     schedule_timezone: Zone | UnsetType = UNSET
     enabled: bool | UnsetType = UNSET
 
@@ -108,7 +108,7 @@ class ConnectorUpdate(Request):
     config: Config | UnsetType = UNSET
     is_indexable: bool | UnsetType = UNSET
     periodic_indexing_enabled: bool | UnsetType = UNSET
-    indexing_frequency_minutes: Minutes | None | UnsetType = UNSET
+    indexing_frequency_minutes: Minutes | UnsetType | None = UNSET
 
     @classmethod
     def check(cls, given: Mapping[str, Any]) -> Iterator[FieldFault]:
@@ -132,7 +132,7 @@ class FolderUpdate(Request):
     """What is to change. ``parent_id`` null moves to the root."""
 
     name: FolderName | UnsetType = UNSET
-    parent_id: Id | None | UnsetType = UNSET
+    parent_id: Id | UnsetType | None = UNSET
     position: Position | UnsetType = UNSET
 
     @classmethod

@@ -90,7 +90,10 @@ async def fetch_cvdr(
 
 
 async def find_versions(fetcher: Fetcher, asked: CvdrId) -> CvdrVersions:
-    """All versions that manifest and search know of a work; no version at all is not an error here."""
+    """All versions that manifest and search know of a work; no version at all is not an error here.
+
+    A search that refuses is one only when nothing else names a version.
+    """
     manifest_file = await _get_if_served(fetcher, cvdr_manifest_url(fetcher.settings.cvdr_repository_url, asked.work))
     manifest = None
     if manifest_file is not None:
@@ -145,7 +148,7 @@ async def _hits(fetcher: Fetcher, asked: CvdrId, manifest: CvdrManifest | None) 
     if version is not None and version not in {hit.cvdr_id.version for hit in hits}:
         more, refusal = await _asked(fetcher, record_query(asked.at(version)))
         hits = (*hits, *more)
-    if refusal is not None and not hits and manifest is None:
+    if refusal is not None and not hits and version is None:
         raise refusal
     return hits
 

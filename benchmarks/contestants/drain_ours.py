@@ -1,95 +1,67 @@
-"""Our queue as supervisors use it: ``single`` with ten workers that claim one and complete it, ``batch`` fifty at once."""
+"""Our queue: ``single`` is ten workers that each hold one job, ``batch`` two that each hold fifty.
+
+Whoever is done completes its jobs and claims the next in one transaction: one commit a turn. All rows are kept.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 from uuid import uuid4
 
 import trio
 
 from actors.ports.database import Database, DatabaseSettings, open_database
-from actors.ports.pgqueue import PgQueue
 from benchmarks.contestants import tell
-from schema.queue.endings import complete_many
-from schema.queue.terms import ClaimAnswer, ClaimRequest, Want
-from schema.rows import Job, JobType
+from schema.queue.terms import ClaimRequest, Want
+from schema.queue.turnover import turn_over
+from schema.rows import JobType, Lease
 
-WORKERS = 10
-BATCH = 50
-
-
-async def _claim(queue: PgQueue, slots: int) -> ClaimAnswer:
-    return await queue.claim(ClaimRequest(uuid4(), "bench", (Want((JobType.TRAJECT_HARVEST,), slots),)))
+LANES = {"single": (10, 1), "batch": (2, 50)}
+"""How many workers, and how many jobs each of them claims at once."""
 
 
-async def single(queue: PgQueue) -> int:
+async def work(database: Database, slots: int) -> int:
+    """Until nothing is left; how many jobs that were."""
+    held: dict[Lease, None] = {}
     done = 0
-
-    async def worker() -> None:
-        nonlocal done
-        while True:
-            jobs = (await _claim(queue, 1)).jobs
-            if not jobs:
-                return
-            await queue.complete(jobs[0].lease_held, None)
-            done += 1
-
-    async with trio.open_nursery() as nursery:
-        for _ in range(WORKERS):
-            nursery.start_soon(worker)
-    return done
-
-
-async def batch(queue: PgQueue) -> int:
-    """A task for each job, as runners are; the next fifty are claimed while those before them end."""
-    done = 0
-
-    async def run(job: Job) -> None:
-        nonlocal done
-        await queue.complete(job.lease_held, None)
-        done += 1
-
-    async with trio.open_nursery() as nursery:
-        while jobs := (await _claim(queue, BATCH)).jobs:
-            for job in jobs:
-                nursery.start_soon(run, job)
-    return done
-
-
-async def together(queue: PgQueue) -> int:
-    done = 0
-
-    async def complete(jobs: tuple[Job, ...]) -> None:
-        nonlocal done
-        ended = await queue.database.run(complete_many, {job.lease_held: None for job in jobs})
+    while True:
+        request = ClaimRequest(uuid4(), "bench", (Want((JobType.TRAJECT_HARVEST,), slots),))
+        ended, answer = await database.transact(turn_over, held, request)
         done += len(ended)
-
-    async with trio.open_nursery() as nursery:
-        while jobs := (await _claim(queue, BATCH)).jobs:
-            nursery.start_soon(complete, jobs)
-    return done
+        held = {job.lease_held: None for job in answer.jobs}
+        if not held:
+            return done
 
 
 async def main(side: str, url: str, jobs: int) -> None:
-    async with open_database(DatabaseSettings(url=url, max_connections=WORKERS + 2)) as database:
-        await _warm(database)
+    workers, slots = LANES[side]
+    done: list[int] = []
+
+    async def worker() -> None:
+        done.append(await work(database, slots))
+
+    async with open_database(DatabaseSettings(url=url, max_connections=workers + 2)) as database:
+        await _connect(database, workers)
         begin = time.perf_counter()
-        done = await {"single": single, "batch": batch, "together": together}[side](PgQueue(database))
+        async with trio.open_nursery() as nursery:
+            for _ in range(workers):
+                nursery.start_soon(worker)
         took_s = time.perf_counter() - begin
-    assert done == jobs, f"{done} of {jobs} jobs were done"
+    assert sum(done) == jobs, f"{sum(done)} of {jobs} jobs were done"
     tell(jobs_per_s=jobs / took_s)
 
 
-async def _warm(database: Database) -> None:
-    """All connections made: nobody's start is counted."""
+async def _connect(database: Database, connections: int) -> None:
+    """All connections made before the clock starts."""
+
+    async def nap(connection: Any) -> None:
+        await connection.execute("SELECT pg_sleep(0.05)")
+
     async with trio.open_nursery() as nursery:
-        for _ in range(WORKERS):
-            nursery.start_soon(database.run, _nap)
-
-
-async def _nap(connection: object) -> None:
-    await connection.execute("SELECT pg_sleep(0.05)")  # type: ignore[attr-defined]
+        for _ in range(connections):
+            nursery.start_soon(database.run, nap)
 
 
 if __name__ == "__main__":

@@ -111,8 +111,11 @@ def choose_version(
     """The version that ``asked`` names, else the one in force on ``requested``, else on ``today``, else the newest.
 
     ``latest`` is the manifest's own word for the newest. A requested date outside every period gives the newest, with a
-    warning. Raises :class:`NoVersions` and :class:`VersionUnknown`.
+    warning; so does a version that was named while no source knows any: whether it exists, its address will tell.
+    Raises :class:`NoVersions` and :class:`VersionUnknown`.
     """
+    if not versions and asked.version is not None:
+        return VersionChoice(asked, Version(asked.version), None, (f"{asked}: neither search nor manifest knows it",))
     if not versions:
         raise NoVersions(f"{asked.work}: No versions found", law_id=str(asked))
     warnings: tuple[str, ...] = ()

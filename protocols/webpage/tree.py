@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Final
 from urllib.parse import urljoin, urlsplit
@@ -27,6 +28,8 @@ _ACTIVE: Final = (
     ),
     *("canvas", "audio", "video", "dialog", "button", "select", "option", "textarea", "input", "link"),
 )
+_SUSPECT: Final = etree.XPath("//*[@hidden or @style or @aria-hidden or @role] | //nav | //header | //footer | //aside")
+"""Finds in C what a loop over all elements would look at in Python."""
 _FRAME: Final = frozenset({"header", "footer", "aside"})
 _MAIN: Final = frozenset({"main", "article"})
 _HIDING: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
@@ -50,7 +53,7 @@ def sanitise(tree: html.HtmlElement, url: str) -> html.HtmlElement:
     Navigation goes, and header, footer and aside unless they belong to the main part.
     """
     etree.strip_elements(tree, *_ACTIVE, with_tail=False)
-    for element in list(tree.iter(etree.Element)):
+    for element in _SUSPECT(tree):
         if element.getparent() is not None and (_is_hidden(element) or _is_frame(element)):
             element.drop_tree()
     base = _base(tree, url)
@@ -71,18 +74,27 @@ def has_data_table(body: html.HtmlElement) -> bool:
 
 
 _PLAIN_TARGET: Final = re.compile(r"https?://[\w.~/?&=%+:,;!@$*'()#-]+", re.ASCII)
+_PLAIN_PATH: Final = re.compile(r"(?:/[\w~%+,;=-][\w.~%+,;=-]*)+/?(?:\?[\w.~/?&=%+:,;-]*)?(?:#[\w.~-]*)?", re.ASCII)
 
 
 def link_target(value: str, base: str) -> str | None:
     """The absolute form of a link, or None where following it would do something else than visit a page."""
     if _PLAIN_TARGET.fullmatch(value):
         return value
+    if _PLAIN_PATH.fullmatch(value):
+        return _root(base) + value
     try:
         target = urljoin(base, value.strip())
         scheme = urlsplit(target).scheme
     except ValueError:
         return None
     return target if scheme in _LINKED else None
+
+
+@functools.lru_cache(maxsize=16)
+def _root(base: str) -> str:
+    """What stands before the path; links of one page all have the same."""
+    return urljoin(base, "/").removesuffix("/")
 
 
 def _is_data(table: html.HtmlElement) -> bool:
@@ -96,11 +108,10 @@ def _is_data(table: html.HtmlElement) -> bool:
 
 
 def _is_hidden(element: html.HtmlElement) -> bool:
-    attributes = element.attrib
     return (
-        "hidden" in attributes
-        or attributes.get("aria-hidden", "").strip().lower() == "true"
-        or _HIDING.search(attributes.get("style", "")) is not None
+        element.get("hidden") is not None
+        or element.get("aria-hidden", "").strip().lower() == "true"
+        or _HIDING.search(element.get("style", "")) is not None
     )
 
 

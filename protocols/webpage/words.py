@@ -8,6 +8,7 @@ from typing import Final
 MAX_METADATA_CHARS: Final = 500
 
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+_NO_CONTENT: Final = re.compile(r"[\W_]+")
 _BREAKS: Final = re.compile("\r\n?|[\u2028\u2029]")
 _BLANK_LINES: Final = re.compile(r"\n[ \t]*(?:\n[ \t]*){2,}")
 _AMOUNT: Final = re.compile(
@@ -30,7 +31,7 @@ def one_line(text: str, limit: int = MAX_METADATA_CHARS) -> str:
 
 def content_chars(text: str) -> int:
     """Letters and digits: what makes content usable."""
-    return sum(map(str.isalnum, text))
+    return len(_NO_CONTENT.sub("", text))
 
 
 def has_amounts(text: str) -> bool:

@@ -24,10 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "wallet": ("supervisor.commands.wallet", "Credit or show the wallet that pays for crawls."),
     "migrate": ("supervisor.commands.migrate", "Bring the database schema up to date."),
     "convert": ("supervisor.commands.convert", "Convert a law file from XML to YAML; needs no database."),
-    "enrich-once": (
-        "supervisor.commands.enrich_once",
-        "Enrich a law in a folder with an agent of your own; needs no database.",
-    ),
+    "enrich-once": ("supervisor.commands.enrich_once", "Enrich a law in a folder, with an agent of your own."),
     "download": ("supervisor.commands.download", "Download and convert a law; needs no database."),
     "search": ("supervisor.commands.search", "Search the public repository for laws by name."),
     "replay": ("supervisor.commands.replay", "Show what the supervisor makes of a recorded agent stream."),

@@ -175,8 +175,9 @@ def note_of(job: Job) -> str:
     if job.status is JobStatus.PENDING and job.scheduled_at is not None:
         return f"due {job.scheduled_at:%Y-%m-%d %H:%M:%S}"
     if "skipped" in result:
-        skipped = result["skipped"]
-        return f"no text: {skipped.get('kind', '')}" if isinstance(skipped, dict) else "no text"
+        skipped = result["skipped"] if isinstance(result["skipped"], dict) else {}
+        words = [str(skipped[key]).replace("_", " ") for key in ("kind", "date") if skipped.get(key)]
+        return f"no text: {' '.join(words)}" if words else "no text"
     return str(result.get("error") or result.get("law_name") or "").replace("\n", " ")
 
 

@@ -22,6 +22,8 @@ GRACE_S = 5.0
 """How long nobody may be seen to run jobs before we say so: a supervisor may be starting."""
 SAY_S = 10.0
 """How often a long wait says that it goes on."""
+MOST_WARNINGS = 10
+"""Of a law, on the terminal; all of them are in the result."""
 
 
 class LawExhausted(Permanent):
@@ -113,12 +115,21 @@ class Waiting:
         self.exit_code = exitcodes.JOB_FAILED if failed else exitcodes.CLEAN
         result = job.result if isinstance(job.result, dict) else {}
         where = f" ({result['file_path']})" if result.get("file_path") else ""
+        self._say_warnings(result.get("warnings"))
         self._say(f"{job.status.value}: {note_of(job) or job.law_id}{where}")
         return job
 
+    def _say_warnings(self, warnings: object) -> None:
+        """Such as a text that is not the one of the day that was asked for (D35)."""
+        found = warnings if isinstance(warnings, list) else []
+        for warning in found[:MOST_WARNINGS]:
+            self._say(f"Warning: {warning}")
+        if len(found) > MOST_WARNINGS:
+            self._say(f"Warning: and {len(found) - MOST_WARNINGS} more, see `jobs show`")
+
     def _say_state(self, job: Job) -> None:
         if job.status is JobStatus.PROCESSING:
-            self._say(f"running, attempt {job.deaths} of {job.max_attempts - job.releases}")
+            self._say(f"running, attempt {job.deaths} of {job.max_attempts - job.releases}{_phase_of(job)}")
         elif job.scheduled_at is not None and isinstance(job.result, dict) and job.result.get("error"):
             self._say(f"attempt {job.deaths} failed: {job.result['error']}; next at {job.scheduled_at:%H:%M:%S} UTC")
         else:
@@ -130,3 +141,11 @@ class Waiting:
         if not self.quiet and (text != self._said or now_s - self._said_at_s > SAY_S):
             click.echo(text, err=True)
             self._said, self._said_at_s = text, now_s
+
+
+def _phase_of(job: Job) -> str:
+    """``: convert, step 2 of 3``. Only of a first attempt: a later one finds the report of the one before it."""
+    progress = job.progress if isinstance(job.progress, dict) and job.attempts == 1 else {}
+    if not progress.get("phase"):
+        return ""
+    return f": {progress['phase']}, step {progress.get('step')} of {progress.get('total_steps')}"

@@ -171,7 +171,7 @@ async def test_silence_counts_for_enrichment_with_claude_only(
 # --- Slices ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.claim("S0-097", "C-022")
+@pytest.mark.claim("S0-097", "C-022", "C-026")
 async def test_the_job_stalls_only_once_every_live_slice_is_quiet(tmp_path: Path, autojump_clock: Clock) -> None:
     began = trio.current_time()
     job = Job(

@@ -34,6 +34,7 @@ async def test_ten_thousand_reports_in_a_minute_without_database_are_one_write_o
     assert len(house.queue.times("write_progress")) == 2
 
 
+@pytest.mark.claim("C-020")
 async def test_all_jobs_are_written_in_one_statement_every_10_s(autojump_clock: trio.abc.Clock) -> None:
     house = ActorHouse()
     leases = []

@@ -41,6 +41,7 @@ async def shop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         yield made
 
 
+@pytest.mark.claim("S0-076", "C-023")
 async def test_a_call_that_reads_and_edits_is_told_in_full(shop: Workshop) -> None:
     shop.plays(
         Answer((Thinks("Eerst lezen."), Says("Ik lees."), shop.reads()), tokens=Tokens(14, 310, 21_000)),
@@ -60,6 +61,7 @@ async def test_a_call_that_reads_and_edits_is_told_in_full(shop: Workshop) -> No
     assert SECRETS[shop.provider] in str(shop.server.asked[0].headers)
 
 
+@pytest.mark.claim("S0-092")
 async def test_an_overloaded_model_is_asked_again_until_it_answers(shop: Workshop) -> None:
     shop.plays(OVERLOADED, OVERLOADED, says("Toch nog."))
     end = await shop.run()

@@ -69,6 +69,7 @@ async def test_an_answer_that_is_always_cut_off_fails_with_the_cli_s_own_reason(
     assert "4 steps cut off by the output limit" in end.failure.message
 
 
+@pytest.mark.claim("S0-088")
 async def test_an_api_that_stays_away_fails_with_its_reason_and_what_was_done_last(shop: Workshop) -> None:
     # AG-05: stderr is empty then
     shop.plays(Answer((shop.reads(),)), OVERLOADED)

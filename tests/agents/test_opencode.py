@@ -23,6 +23,7 @@ async def shop(tmp_path: Path) -> AsyncIterator[Workshop]:
         yield made
 
 
+@pytest.mark.claim("S0-110")
 async def test_a_step_that_is_cut_off_ends_as_if_done_and_is_counted_by_us(shop: Workshop) -> None:
     # OC-08, D51: the gates judge what was written so far
     shop.plays(

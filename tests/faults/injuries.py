@@ -21,6 +21,7 @@ from tests.faults.arena import AWAY, MAX_OUTAGE, ORPHAN_S, Arena
 from tests.faults.plan import Fault
 from tests.faults.seats import Seat
 from tests.kit.postgres import run_on
+from tests.kit.processes import until
 from tests.kit.wrong_clock import OFFSET
 
 Injury = Callable[[Arena, Seat, random.Random], Awaitable[None]]
@@ -41,6 +42,7 @@ UNITS: Final = (
     "outcomes.reap_one",
     "reap.orphans",
     "tasks.sweep",
+    "aftercare.fail_orphans",
 )
 """Every unit of work of the queue, but the one that ends a job whose failure the database refused (DB-09): failpoints lie
 before and after the commit of each."""
@@ -118,12 +120,11 @@ async def _failpoint(arena: Arena, seat: Seat, random_: random.Random, moment: s
     seat.orders |= {"FAILPOINT": point, "PLANNED": "KILL" if how == "kill" else ""}
     await terminate(arena, seat, random_)
     with trio.move_on_after(15):
-        while seat.current is None or seat.failpoint != point:
-            await trio.sleep(0.05)
+        await until(lambda: seat.failpoint == point, limit_s=60)
         one = await seat.ready()
         await _PROVOKE.get(unit, _wait)(arena, seat, random_)
-        while not one.said("failpoint"):
-            await trio.sleep(0.05)
+        while not one.said("failpoint"):  # noqa: ASYNC110 - a process and its log
+            await trio.sleep(0.2)
 
 
 async def _wait(arena: Arena, seat: Seat, random_: random.Random) -> None:
@@ -162,10 +163,9 @@ async def _hold_some(arena: Arena, seat: Seat) -> None:
     one = await seat.ready()
     for _ in range(4 * len(arena.seats)):
         await arena.extra({"seconds": 3, "until_attempt": 1})
+    held = "SELECT 1 FROM jobs WHERE status = 'processing' AND claimed_by LIKE '%:' || $1"
     with trio.move_on_after(5):
-        while not await arena.sql(
-            "SELECT 1 FROM jobs WHERE status = 'processing' AND claimed_by LIKE '%:' || $1", str(one.pid)
-        ):
+        while not await arena.sql(held, str(one.pid)):  # noqa: ASYNC110 - a database that others work on
             await trio.sleep(0.05)
 
 

@@ -91,6 +91,7 @@ STREAM = {
 }
 
 
+@pytest.mark.claim("S0-131")
 async def test_a_played_stream_comes_through_the_whole_chain(workshop: Workshop, work: WorkRoot) -> None:
     async with work.attempt("job", 1) as attempt:
         script = workshop.script(*STREAM[workshop.dialect.name])

@@ -47,6 +47,7 @@ async def test_files_are_written_whole_and_nothing_is_a_repository(corpus: Corpu
     assert await corpus.read(LAW) == b"a: 1\n"
     assert await corpus.read("nl/none.yaml") is None
     assert await corpus.list_paths("nl") == (LAW, STATUS)
+    assert await corpus.existing((STATUS, "nl/none.yaml", "nl/wet", LAW)) == (STATUS, LAW)
 
 
 async def test_only_content_decides(corpus: CorpusPort, root: Path) -> None:

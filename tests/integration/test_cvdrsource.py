@@ -159,6 +159,27 @@ async def test_when_nobody_knows_the_work_the_refusal_or_the_absence_is_said() -
             await laws.fetch_cvdr(f"{WORK}_9")
 
 
+@pytest.mark.parametrize(
+    "records", [sru_page([], total=0), sru_diagnostic("Unsupported index")], ids=["none", "refused"]
+)
+async def test_a_named_version_that_nobody_knows_is_tried_at_its_address(records: bytes) -> None:
+    async with fake_repository() as server, laws_from(server.url) as laws:
+        serve(server, records=records)
+        found = await laws.fetch_cvdr(f"{WORK}_2")
+        assert (found.text, found.record) == (text_of(2), None)
+        assert found.warnings == (f"{WORK}_2: neither search nor manifest knows it",)
+        with pytest.raises(TextNotServed, match=f"{WORK}_9"):
+            await laws.fetch_cvdr(f"{WORK}_9")
+
+
+async def test_a_folder_that_holds_a_text_alone_is_enough_for_a_named_version(tmp_path: Path) -> None:
+    file = tmp_path / "cvdr" / WORK / "2" / "xml" / f"{WORK}_2.xml"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(text_of(2))
+    async with laws_from(str(tmp_path)) as laws:
+        assert (await laws.fetch_cvdr(f"{WORK}_2")).text == text_of(2)
+
+
 async def test_a_text_that_is_not_served_may_come_back() -> None:
     async with fake_repository() as server, laws_from(server.url) as laws:
         serve(server)

@@ -61,7 +61,12 @@ async def compare(work: Work, corpus: CorpusPort, product: Product, base: str | 
 
 
 async def _what_changed(
-    work: Work, corpus: CorpusPort, product: Product, base: str | None, present: bytes | None, version: HarvestVersion | None
+    work: Work,
+    corpus: CorpusPort,
+    product: Product,
+    base: str | None,
+    present: bytes | None,
+    version: HarvestVersion | None,
 ) -> Change:
     """Text, converter or nothing. Without a remembered harvest, the file on the branch is what to compare with (D15).
 
@@ -82,7 +87,7 @@ async def _what_changed(
 async def _refuse_foreign(present: bytes | None, product: Product) -> None:
     """PathTaken when the file at the path of ``product`` is another law's: nothing overwrites a law with another."""
     owner = None if present is None else await trio.to_thread.run_sync(_law_id_in, present)
-    if owner not in (None, *product.known_as):
+    if owner is not None and not _is_one_law(owner, product):
         raise PathTaken(
             f"{product.path} holds {owner}; {product.law_id} has the same kind, title and date", owner=owner
         )
@@ -98,13 +103,16 @@ async def _former(corpus: CorpusPort, product: Product, base: str | None, versio
     remembered = [
         known
         for known in versions
-        if known != product.path and PurePosixPath(known).name == path.name and PurePosixPath(known).is_relative_to(root)
+        if known != product.path
+        and PurePosixPath(known).name == path.name
+        and PurePosixPath(known).is_relative_to(root)
     ]
     layers = [str(root / layer.directory / path.parent.name / path.name) for layer in Layer]
     others = dict.fromkeys([*remembered, *(other for other in layers if other != product.path)])
     for other in await corpus.existing(tuple(others), at=base):
         present = await corpus.read(other, at=base)
-        if present is not None and await trio.to_thread.run_sync(_law_id_in, present) in product.known_as:
+        owner = None if present is None else await trio.to_thread.run_sync(_law_id_in, present)
+        if owner is not None and _is_one_law(owner, product):
             return await _left_at(corpus, other, base)
     return Former(remembered[0]) if remembered else None
 
@@ -125,6 +133,11 @@ async def _known_versions(work: Work) -> Versions:
 
     await work.write(look)
     return found[-1]
+
+
+def _is_one_law(owner: str, product: Product) -> bool:
+    """Versions of a decentral regulation (``CVDR1234_2``) are one law: a later one may begin on the same day."""
+    return owner.partition("_")[0] in {known.partition("_")[0] for known in product.known_as}
 
 
 def _law_id_in(content: bytes) -> str | None:

@@ -10,11 +10,12 @@ from uuid import UUID, uuid4
 import pytest
 
 from schema import laws, requests
-from schema.queue import claim_job, fail_job_terminal
+from schema.queue import claim_job, fail_job_terminal, update_progress
 from schema.requests import HarvestRequest
 from schema.rows import Job, JobType, LawStatus
 from supervisor import exitcodes
 from tests.kit import cli
+from tests.kit.bwb_works import manifest_xml
 from tests.kit.postgres import run_on
 
 SAMPLES = Path(__file__).parents[3] / "supervisor" / "demo" / "samples"
@@ -220,6 +221,41 @@ def test_harvest_with_run_does_the_job_here_and_leaves_the_rest_queued(database_
     alone = cli.run("harvest", "BWBR0990005", "--date", "2021-01-01", "--run", "--no-follow", "--json", **settings)
     assert alone.code == 0, alone.err
     assert alone.json["result"]["harvest_date"] == "2020-04-01"
+
+
+# D35
+def test_a_date_without_a_text_is_warned_about_on_the_terminal_and_in_the_result(
+    database_url: str, tmp_path: Path
+) -> None:
+    settings = {
+        "DATABASE_URL": database_url,
+        "BWB_REPOSITORY_URL": str(SAMPLES),
+        "REGULATION_REPO_PATH": str(tmp_path),
+    }
+    done = cli.run("harvest", LAW, "--date", "1990-01-01", "--run", "--no-follow", **settings)
+    assert done.code == 0, done.err
+    warning = f"{LAW} has no text for 1990-01-01: took the newest"
+    assert f"Warning: {warning}" in done.err
+    [job] = cli.run("jobs", "list", "--law", LAW, "--json", **settings).json
+    assert any(line.startswith(warning) for line in job["result"]["warnings"])
+
+
+def test_a_law_without_text_is_told_with_reason_and_date(database_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "bwb" / LAW
+    folder.mkdir(parents=True)
+    (folder / "manifest.xml").write_bytes(manifest_xml(LAW, in_force="2099-01-01"))
+    settings = {"DATABASE_URL": database_url, "BWB_REPOSITORY_URL": str(tmp_path)}
+    done = cli.run("harvest", LAW, "--run", REGULATION_REPO_PATH=str(tmp_path / "out"), **settings)
+    assert done.code == 0, done.err
+    assert "completed: no text: not yet in force 2099-01-01" in done.err
+
+
+def test_waiting_tells_how_far_a_running_job_is(database_url: str) -> None:
+    ask(database_url)
+    job = claim(database_url)
+    run_on(database_url, update_progress, job.id, {"phase": "convert", "step": 2, "total_steps": 3})
+    done = cli.run("harvest", LAW, "--wait", "--timeout", "1", DATABASE_URL=database_url)
+    assert "running, attempt 1 of 3: convert, step 2 of 3" in done.err
 
 
 def test_harvest_with_run_tells_a_failure_by_exit_code_3_and_its_reason(database_url: str, tmp_path: Path) -> None:

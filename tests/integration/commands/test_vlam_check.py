@@ -92,7 +92,7 @@ def check(config: Path, service: Service, *args: str) -> Done:
     return run("vlam-check", "--config", config, *args, **environ)
 
 
-@pytest.mark.claim("S0-115")
+@pytest.mark.claim("S0-115", "S0-117")
 def test_each_question_gives_one_line_with_figures_and_without_words(config: Path, service: Service) -> None:
     done = check(config, service)
     assert done.code == 0
@@ -106,6 +106,7 @@ def test_each_question_gives_one_line_with_figures_and_without_words(config: Pat
     assert "canary" not in done.out + done.err
 
 
+@pytest.mark.claim("S0-116", "S0-120")
 def test_the_service_is_asked_as_opencode_will_ask_it(config: Path, service: Service) -> None:
     check(config, service)
     paths = [path for path, _, _ in service.requests]

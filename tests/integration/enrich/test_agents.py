@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from actors.ports.agentprocess import ProcessRunner
 from actors.ports.guardian import Guardian
 from protocols.credentials import choose, credentials_of
 from protocols.lawyaml import load_law
+from protocols.stall import StallLimits
 from schema import pauses
 from schema.agentcalls import UsageKey, usage_by
 from schema.rows import JobStatus, JobType, LawStatus
@@ -51,7 +53,7 @@ async def test_every_call_is_booked_whatever_its_end(bench: EnrichBench) -> None
     assert (call["step"], call["model"], call["turns"]) == ("translate", "claude-opus-5-5", 0)
 
 
-@pytest.mark.claim("S0-079", "S0-082", "S0-083", "S0-084", "S0-087")
+@pytest.mark.claim("S0-079", "S0-082", "S0-083", "S0-084", "S0-087", "S0-143")
 async def test_progress_shows_note_and_worker_and_its_last_state_stays(bench: EnrichBench) -> None:
     def agent(scene: Scene) -> None:
         obedient(scene)
@@ -74,6 +76,28 @@ async def test_progress_shows_note_and_worker_and_its_last_state_stays(bench: En
     assert worker["model"] == "claude-opus-5-5"
     assert job.result["error"].split("; ")[-1].startswith("last: Write")
     assert "bedraagt" not in json.dumps(last)
+
+
+@pytest.mark.claim("S0-090")
+@pytest.mark.parametrize(
+    ("limits", "kind"),
+    [({"stall": StallLimits(idle_s=0.2)}, "stalled"), ({"stall": StallLimits(0), "llm_timeout_s": 1.0}, "timeout")],
+    ids=["stalled", "timed out"],
+)
+async def test_a_stalled_call_is_tried_again_like_one_that_took_too_long(
+    bench: EnrichBench, limits: dict[str, Any], kind: str
+) -> None:
+    def hangs(scene: Scene) -> None:
+        scene.hang = True
+
+    bench.agent = hangs
+    bench.more = limits
+    job = await bench.enrich()
+
+    assert (job.status, job.attempts, job.result["kind"]) == (JobStatus.PENDING, 1, kind), job.result
+    assert job.scheduled_at is not None
+    assert (await bench.rows.law()).status is LawStatus.HARVESTED
+    assert [row["kind"] for row in await bench.rows.sql("SELECT verdict AS kind FROM agent_calls")] != ["ok"]
 
 
 @pytest.mark.parametrize("several", [False, True])

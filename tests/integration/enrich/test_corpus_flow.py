@@ -145,7 +145,7 @@ async def test_a_law_with_faults_that_no_agent_may_mend_is_refused_without_a_cal
     job = await bench.enrich()
 
     assert (job.status, job.result["kind"]) == (JobStatus.FAILED, "law_unfit"), job.result
-    assert "regulatory_layer: \"DECREE\" is not one of" in job.result["error"]
+    assert 'regulatory_layer: "DECREE" is not one of' in job.result["error"]
     assert f"harvest {LAW} again" in job.result["error"]
     assert bench.runner.scenes == []
     assert (await bench.rows.law()).status is LawStatus.ENRICH_FAILED
@@ -368,7 +368,9 @@ async def test_a_translation_that_breaks_off_leaves_its_finished_entries_to_the_
     assert second.result["coverage_score"] == 1.0
 
 
-async def test_finished_entries_survive_the_last_attempt_of_a_job_in_the_next_job_of_the_law(bench: EnrichBench) -> None:
+async def test_finished_entries_survive_the_last_attempt_of_a_job_in_the_next_job_of_the_law(
+    bench: EnrichBench,
+) -> None:
     """D43: the law has a ladder of its own, and what was paid for is not paid for again."""
 
     def breaks_off(scene: Scene) -> None:

@@ -46,7 +46,7 @@ async def open_tasks(bench: EnrichBench, person: UUID) -> list[tuple[TaskType, s
     return sorted((task.task_type, task.title) for task in found)
 
 
-@pytest.mark.claim("S0-060", "S0-061", "S0-062", "S0-063")
+@pytest.mark.claim("S0-060", "S0-061", "S0-062", "S0-063", "S0-160")
 async def test_each_window_is_a_job_with_its_own_review_tasks_and_nothing_is_pushed(
     bench: EnrichBench, person: UUID
 ) -> None:

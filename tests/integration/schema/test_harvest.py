@@ -69,18 +69,24 @@ async def test_a_harvest_with_new_text_settles_everything_at_once(rows: Rows) ->
         "wet_op_de_zorgtoeslag",
     )
     assert (law.harvest_fail_count, law.harvest_job_id) == (0, job.id)
-    version = await rows.database.run(harvest.last_version, LAW, PATH)
-    assert version == HarvestVersion("s1", "c1")
-    assert await rows.database.run(harvest.last_version, LAW, "elsewhere.yaml") is None
+    assert await rows.database.run(harvest.known_versions, LAW) == {PATH: HarvestVersion("s1", "c1")}
 
 
 async def test_a_second_harvest_replaces_the_version_of_its_file(rows: Rows) -> None:
     await run(rows, result())
     job = await run(rows, result(source_sha256="s2", content_sha256="c2"))
-    assert await rows.database.run(harvest.last_version, LAW, PATH) == HarvestVersion("s2", "c2")
+    assert await rows.database.run(harvest.known_versions, LAW) == {PATH: HarvestVersion("s2", "c2")}
     assert await rows.value("SELECT job_id FROM harvest_versions") == job.id
     await rows.sql("DELETE FROM jobs")
-    assert await rows.database.run(harvest.last_version, LAW, PATH) is not None
+    assert PATH in await rows.database.run(harvest.known_versions, LAW)
+
+
+async def test_the_files_of_a_law_are_told_newest_first(rows: Rows) -> None:
+    for path in ("b.yaml", "a.yaml", "c.yaml"):
+        await run(rows, result(file_path=path))
+    await run(rows, result(file_path="a.yaml", content_sha256="c2"))
+    assert list(await rows.database.run(harvest.known_versions, LAW)) == ["a.yaml", "c.yaml", "b.yaml"]
+    assert await rows.database.run(harvest.known_versions, "BWBR0000404") == {}
 
 
 @pytest.mark.parametrize(
@@ -315,5 +321,4 @@ async def test_a_law_that_moved_in_the_corpus_takes_its_waiting_enrich_jobs_alon
     await run(rows, result(file_path="new/place.yaml", change=Change.CONVERTER), ENRICHES, moved_from=PATH)
     assert (await rows.job(opencode.id)).payload["yaml_path"] == "new/place.yaml"
     assert (await rows.job(claude.id)).payload["yaml_path"] == PATH
-    assert await rows.database.run(harvest.last_version, LAW, PATH) is None
-    assert await rows.database.run(harvest.last_version, LAW, "new/place.yaml") is not None
+    assert list(await rows.database.run(harvest.known_versions, LAW)) == ["new/place.yaml"]

@@ -84,6 +84,12 @@ def test_no_version_anywhere_may_pass() -> None:
         choose_version(WORK, (), requested=None, today=TODAY)
 
 
+def test_a_named_version_that_no_source_lists_is_tried_at_its_address() -> None:
+    choice = choose_version(WORK.at(3), (), requested=date(2021, 1, 1), today=TODAY)
+    assert (choice.cvdr_id, choice.valid_to) == (WORK.at(3), None)
+    assert choice.warnings == ("CVDR990001_3: neither search nor manifest knows it",)
+
+
 def test_only_the_end_of_the_last_version_is_the_end_of_the_regulation() -> None:
     assert choose_version(WORK, TWO, requested=date(2021, 1, 1), today=TODAY).valid_to is None
     assert choose_version(WORK, TWO, requested=date(2024, 1, 1), today=TODAY).valid_to == date(2024, 6, 30)

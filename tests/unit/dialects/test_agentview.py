@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from protocols.agentevents import Closing, ModelSeen, SessionSeen, ToolCall, ToolResult, Turn, Usage
 from protocols.agentview import AgentView, SessionCosts, millicents
 
@@ -41,6 +43,7 @@ def test_counts_and_tool_calls_add_up_over_calls_and_slices() -> None:
     assert view.recent.summaries() == ["Read laws/1.yaml", "Edit laws/2.yaml"]
 
 
+@pytest.mark.claim("S0-080", "S0-081")
 def test_progress_tells_call_age_silence_and_work() -> None:
     view = AgentView("claude")
     assert view.progress(9.0)["call"] is None

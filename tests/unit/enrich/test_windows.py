@@ -9,11 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocols import windows
 from protocols.enrichmentfile import EnrichmentFile, dump_enrichment, read_state
 from protocols.lawtree import top_article
 from protocols.windows import Cursor, Window, cited_articles, plan_window, slices
 
 PATH = "laws/a/2025-01-01.yaml"
+
+
+@pytest.mark.claim("S0-075")
+def test_why_windows_follow_the_document_stands_beside_the_rule() -> None:
+    told = windows.__doc__ or ""
+    assert "document order" in told
+    assert "visit them for ever" in told
+    assert plan_window.__module__ == windows.__name__
 
 
 @pytest.mark.claim("S0-055")

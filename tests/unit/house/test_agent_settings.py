@@ -38,6 +38,12 @@ def test_the_defaults_are_those_of_the_pipeline_page() -> None:
     assert (settings.max_cost_millicents, settings.user_home, settings.corpus) == (0, False, None)
 
 
+@pytest.mark.claim("S0-103")
+def test_the_provider_of_a_job_that_names_none_is_opencode_or_what_is_set() -> None:
+    assert job_settings().default_provider == "opencode"
+    assert job_settings(LLM_PROVIDER="claude").default_provider == "claude"
+
+
 def test_every_setting_reaches_the_job() -> None:
     settings = job_settings(
         ENRICH_MAX_ARTICLES_PER_RUN="0",

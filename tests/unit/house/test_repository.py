@@ -162,9 +162,9 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
 @pytest.mark.claim("C-014")
 def test_the_image_is_built_from_the_lock_and_runs_as_an_ordinary_user_below_an_init() -> None:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    assert text.count("\nFROM ") == 2
+    assert text.count("\nFROM ") == 3
     assert text.count("--require-hashes") == 2
-    assert re.search(r'^ENTRYPOINT \["tini", "--", "regelrecht-supervisor"\]$', text, re.MULTILINE)
+    assert re.search(r'^ENTRYPOINT \["tini", "--", "entrypoint"\]$', text, re.MULTILINE)
     assert re.search(r"^USER 10001:10001$", text, re.MULTILINE)
     assert "HEALTH_PORT=8000" in text
     for path in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE):

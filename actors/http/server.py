@@ -1,0 +1,57 @@
+"""The server of role ``api``: an actor that is drained like the others. New connections end with the first signal."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import Any, cast
+
+import structlog
+import trio
+from attrs import define, field
+from hypercorn.config import Config
+from hypercorn.trio import serve
+from starlette.applications import Starlette
+
+from actors.ports.lifecycle import Lifecycle
+from protocols.messages import Phase
+
+_log = structlog.get_logger(__name__)
+
+_IDLE_S = 30.0
+_MAX_HEADER_BYTES = 16 * 1024
+
+
+@define
+class ApiServer:
+    """Serves until the drain begins; then what is under way, results that are being read included, may take ``grace_s``.
+
+    ``port`` 0 lets the system choose; the address is in the log and in ``urls``.
+    """
+
+    app: Starlette
+    port: int
+    lifecycle: Lifecycle
+    host: str = "127.0.0.1"
+    grace_s: float = 25.0
+    urls: tuple[str, ...] = field(init=False, default=())
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Bound before it is ready. OSError (in a group) when the port is taken."""
+        async with trio.open_nursery() as nursery:
+            stop = partial(self.lifecycle.reached, Phase.DRAINING)
+            app = cast(Any, self.app)  # its type and the server's do not know each other
+            served = partial(serve, app, self._config(), shutdown_trigger=stop)
+            self.urls = tuple(await nursery.start(served))
+            _log.info("api", urls=self.urls)
+            task_status.started()
+
+    def _config(self) -> Config:
+        config = Config()
+        config.bind = [f"{self.host}:{self.port}"]
+        config.graceful_timeout = self.grace_s
+        config.keep_alive_timeout = _IDLE_S
+        config.h11_max_incomplete_size = _MAX_HEADER_BYTES
+        config.include_server_header = False
+        config.errorlog = logging.getLogger("hypercorn.error")
+        return config

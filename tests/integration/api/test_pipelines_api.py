@@ -1,0 +1,389 @@
+"""Pipelines over HTTP (``pipelines.md`` 9, 12.24)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from protocols.connectors import BWB_LAWS, CONNECTORS, WEB_CRAWLER
+from schema.pipelines.workspaces import PERMISSIONS
+from tests.kit.api import Api
+
+
+async def created(api: Api, **more: Any) -> dict[str, Any]:
+    """A pipeline over a new web connector, made over HTTP."""
+    if "connector_id" not in more:
+        more["connector_id"] = (await api.shop.connector()).id
+    body = {"workspace_id": api.workspace, "name": "Beleid", **more}
+    answer: dict[str, Any] = await api.ask("POST", "/pipelines", body, expect=201)
+    return answer
+
+
+async def faults(api: Api, method: str, path: str, body: object) -> set[str]:
+    """The fields that a refused request has faults in."""
+    answer = await api.ask(method, path, body, expect=422)
+    assert answer["error"]["code"] == "invalid_request", answer
+    return {fault["field"] for fault in answer["error"]["details"]["faults"]}
+
+
+@pytest.mark.claim("S3-103")
+async def test_a_pipeline_is_created_with_its_defaults_and_read_back(api: Api) -> None:
+    made = await created(api)
+    assert (made["schedule_timezone"], made["enabled"], made["save_to_kb"], made["config"]) == ("UTC", True, False, {})
+    assert made["created_by_id"] == str(api.shop.owner)
+    assert made.pop("connector_periodic") == {"suppressed": True, "restored": False}
+    assert await api.ask("GET", f"/pipelines/{made['id']}", expect=200) == made
+
+
+async def test_pipelines_are_listed_by_id_in_pages(api: Api) -> None:
+    ids = [(await created(api, name=f"p{number}"))["id"] for number in range(3)]
+    listed = await api.ask("GET", f"/pipelines?workspace_id={api.workspace}", expect=200)
+    assert ([one["id"] for one in listed["items"]], listed["total"]) == (ids, 3)
+    paged = await api.ask("GET", f"/pipelines?workspace_id={api.workspace}&limit=1&offset=1", expect=200)
+    assert ([one["id"] for one in paged["items"]], paged["total"]) == ([ids[1]], 3)
+
+
+async def test_all_faults_of_a_request_are_told_at_once(api: Api) -> None:
+    before = await api.counts()
+    body = {
+        "name": "",
+        "connector_id": "7",
+        "save_to_kb": 1,
+        "schedule_cron": "0 0 0 * * *",
+        "schedule_timezone": "Europe",
+        "config": {"INITIAL_URLS": ["ftp://site.example/", "https://user:pw@site.example/", "https://fine.example/"]},
+        "surprise": 1,
+    }
+    found = await faults(api, "POST", "/pipelines", body)
+    assert found == {
+        "workspace_id", "name", "connector_id", "save_to_kb", "schedule_cron", "schedule_timezone", "surprise",
+        "config.INITIAL_URLS[0]", "config.INITIAL_URLS[1]",
+    }  # fmt: skip
+    assert await api.counts() == before
+
+
+async def test_a_password_in_a_refused_url_is_not_repeated(api: Api) -> None:
+    body = {
+        "workspace_id": api.workspace,
+        "name": "x",
+        "connector_id": None,
+        "config": {"INITIAL_URLS": "https://u:geheim@site.example/"},
+    }
+    assert "geheim" not in (await api.ask("POST", "/pipelines", body)).text
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b"", "body"),
+        (b"{", "body"),
+        (b"[]", "body"),
+        (b'"x"', "body"),
+        (b"null", "body"),
+        (b"[" * 50_000, "body"),
+        (b'{"name": "\xff"}', "body"),
+    ],
+)
+async def test_what_is_no_json_object_is_refused(api: Api, body: bytes, field: str) -> None:
+    answer = await api.ask("POST", "/pipelines", content=body, headers={"Content-Type": "application/json"}, expect=422)
+    assert [fault["field"] for fault in answer["error"]["details"]["faults"]] == [field]
+
+
+async def test_a_body_that_is_not_called_json_is_refused(api: Api) -> None:
+    await api.ask("POST", "/pipelines", content=b"{}", headers={"Content-Type": "text/plain"}, expect=415)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"name": "x" * 201}, "name"),
+        ({"name": "   "}, "name"),
+        ({"name": None}, "name"),
+        ({"enabled": "yes"}, "enabled"),
+        ({"config": []}, "config"),
+        ({"config": {"a": "x" * 70_000}}, "config"),
+        ({"schedule_cron": "* * * * * *"}, "schedule_cron"),
+        ({"schedule_cron": "R R * * *"}, "schedule_cron"),
+        ({"schedule_timezone": "../etc"}, "schedule_timezone"),
+        ({"schedule_timezone": None}, "schedule_timezone"),
+        ({"destination_folder_id": 0}, "destination_folder_id"),
+        ({"destination_folder_id": 2**63}, "destination_folder_id"),
+        ({"destination_folder_id": True}, "destination_folder_id"),
+        ({"connector_id": 1}, "connector_id"),
+        ({"workspace_id": 1}, "workspace_id"),
+        ({"id": 1}, "id"),
+    ],
+)
+async def test_a_change_that_cannot_be_is_refused_and_changes_nothing(
+    api: Api, change: dict[str, Any], field: str
+) -> None:
+    made = await created(api)
+    assert await faults(api, "PUT", f"/pipelines/{made['id']}", {"save_to_kb": True, **change}) == {field}
+    assert (await api.ask("GET", f"/pipelines/{made['id']}", expect=200))["save_to_kb"] is False
+
+
+async def test_absent_stays_and_null_clears(api: Api) -> None:
+    folder = await api.shop.folder()
+    made = await created(
+        api, schedule_cron="15 3 * * *", schedule_timezone="Europe/Amsterdam", destination_folder_id=folder
+    )
+    path = f"/pipelines/{made['id']}"
+    renamed = await api.ask("PUT", path, {"name": "Anders"}, expect=200)
+    assert (renamed["name"], renamed["schedule_cron"], renamed["destination_folder_id"]) == ("Anders", "15 3 * * *", folder)
+    cleared = await api.ask("PUT", path, {"schedule_cron": None, "destination_folder_id": None}, expect=200)
+    assert (cleared["schedule_cron"], cleared["destination_folder_id"]) == (None, None)
+    assert cleared["schedule_timezone"] == "Europe/Amsterdam"
+    assert (await api.ask("PUT", path, {}, expect=200))["name"] == "Anders"
+
+
+@pytest.mark.claim("S3-089")
+@pytest.mark.claim("S3-104")
+async def test_a_new_schedule_forgets_the_next_time_and_an_equal_one_does_not(api: Api) -> None:
+    made = await created(api, schedule_cron="0 1 * * *")
+    path = f"/pipelines/{made['id']}"
+
+    async def next_after(change: dict[str, Any]) -> Any:
+        await api.shop.rows.sql("UPDATE pipelines SET next_scheduled_at = now() WHERE id = $1", made["id"])
+        return (await api.ask("PUT", path, change, expect=200))["next_scheduled_at"]
+
+    assert await next_after({"schedule_cron": "0 1 * * *", "schedule_timezone": "UTC"}) is not None
+    assert await next_after({"schedule_cron": "0 2 * * *"}) is None
+    assert await next_after({"schedule_timezone": "Europe/Dublin"}) is None
+    assert await next_after({"schedule_cron": None}) is None
+
+
+# Cron and zone are well-formed each by itself, and the schedule never fires.
+@pytest.mark.claim("S3-103")
+async def test_a_schedule_without_any_match_is_refused(api: Api) -> None:
+    connector = await api.shop.connector()
+    body = {"workspace_id": api.workspace, "name": "x", "connector_id": connector.id, "schedule_cron": "0 0 30 2 *"}
+    answer = await api.ask("POST", "/pipelines", body, expect=422)
+    assert answer["error"]["code"] == "invalid_schedule"
+
+
+@pytest.mark.claim("S3-092")
+@pytest.mark.claim("S3-104")
+async def test_the_answer_tells_what_happened_to_the_schedule_of_the_connector(api: Api) -> None:
+    connector = await api.shop.connector(
+        is_indexable=True, periodic_indexing_enabled=True, indexing_frequency_minutes=60
+    )
+    made = await created(api, connector_id=connector.id)
+    assert made["connector_periodic"] == {"suppressed": True, "restored": False}
+    held = await api.ask("GET", f"/connectors/{connector.id}", expect=200)
+    assert (held["periodic_indexing_enabled"], held["periodic_suppressed"]) == (False, True)
+    path = f"/connectors/{connector.id}"
+    refused = await api.ask("PUT", path, {"periodic_indexing_enabled": True}, expect=409)
+    assert refused["error"]["details"]["pipeline_ids"] == [made["id"]]
+    off = await api.ask("PUT", f"/pipelines/{made['id']}", {"enabled": False}, expect=200)
+    assert off["connector_periodic"] == {"suppressed": False, "restored": True}
+    on = await api.ask("PUT", f"/pipelines/{made['id']}", {"enabled": True}, expect=200)
+    assert on["connector_periodic"] == {"suppressed": True, "restored": False}
+    await api.ask("DELETE", f"/pipelines/{made['id']}", expect=204)
+    assert (await api.ask("GET", path, expect=200))["periodic_indexing_enabled"] is True
+
+
+@pytest.mark.claim("S3-129")
+@pytest.mark.parametrize("kind", sorted(CONNECTORS.kinds))
+async def test_a_pipeline_can_be_created_over_eligible_types_alone(api: Api, kind: str) -> None:
+    connector = await api.shop.connector(kind=kind)
+    body = {"workspace_id": api.workspace, "name": "x", "connector_id": connector.id}
+    await api.ask("POST", "/pipelines", body, expect=201 if CONNECTORS.is_pipeline_eligible(kind) else 422)
+
+
+async def test_a_pipeline_without_connector_may_be_and_has_no_schedule(api: Api) -> None:
+    assert (await created(api, connector_id=None))["connector_id"] is None
+    body = {"workspace_id": api.workspace, "name": "x", "schedule_cron": "@daily"}
+    assert await faults(api, "POST", "/pipelines", body) == {"schedule_cron"}
+
+
+async def test_a_pipeline_over_laws_saves_no_documents(api: Api) -> None:
+    connector = await api.shop.connector(kind=BWB_LAWS)
+    body = {"workspace_id": api.workspace, "name": "x", "connector_id": connector.id, "save_to_kb": True}
+    await api.ask("POST", "/pipelines", body, expect=422)
+    made = await created(api, connector_id=connector.id)
+    await api.ask("PUT", f"/pipelines/{made['id']}", {"save_to_kb": True}, expect=422)
+
+
+async def test_connector_and_folder_must_be_of_the_workspace(api: Api) -> None:
+    other, _ = await api.stranger()
+    foreign, folder = await other.connector(), await other.folder()
+    own = await api.shop.connector()
+    body = {"workspace_id": api.workspace, "name": "x"}
+    answers = [
+        await api.ask("POST", "/pipelines", {**body, "connector_id": number}, expect=404) for number in (foreign.id, 10**6)
+    ]
+    assert [answer["error"]["code"] for answer in answers] == ["connector_not_found"] * 2
+    await api.ask("POST", "/pipelines", {**body, "connector_id": own.id, "destination_folder_id": folder}, expect=422)
+    made = await created(api)
+    await api.ask("PUT", f"/pipelines/{made['id']}", {"destination_folder_id": folder}, expect=422)
+
+
+async def test_a_deleted_pipeline_is_gone_with_its_runs(api: Api) -> None:
+    made = await created(api)
+    await api.ask("POST", f"/pipelines/{made['id']}/run", expect=202)
+    await api.ask("DELETE", f"/pipelines/{made['id']}", expect=204)
+    await api.ask("GET", f"/pipelines/{made['id']}", expect=404)
+    await api.ask("DELETE", f"/pipelines/{made['id']}", expect=404)
+    assert (await api.counts())["pipeline_runs"] == 0
+
+
+# --- who may what -----------------------------------------------------------------------------------------------------
+
+
+def asked_for(pipeline: int, run: int, connector: int, folder: int, workspace: int) -> dict[tuple[str, str], Any]:
+    """Every operation on a thing, with a body that is right."""
+    return {
+        ("GET", f"/pipelines?workspace_id={workspace}"): None,
+        ("GET", f"/pipelines/{pipeline}"): None,
+        ("PUT", f"/pipelines/{pipeline}"): {"name": "Gekaapt"},
+        ("POST", f"/pipelines/{pipeline}/run"): None,
+        ("GET", f"/pipelines/{pipeline}/runs"): None,
+        ("GET", f"/pipelines/{pipeline}/runs/{run}"): None,
+        ("GET", f"/pipelines/{pipeline}/runs/{run}/items"): None,
+        ("GET", f"/pipelines/{pipeline}/runs/{run}/result"): None,
+        ("POST", f"/pipelines/{pipeline}/runs/{run}/cancel"): None,
+        ("DELETE", f"/pipelines/{pipeline}"): None,
+        ("GET", f"/connectors?workspace_id={workspace}"): None,
+        ("GET", f"/connectors/{connector}"): None,
+        ("PUT", f"/connectors/{connector}"): {"name": "Gekaapt"},
+        ("POST", f"/connectors/{connector}/index"): None,
+        ("DELETE", f"/connectors/{connector}"): None,
+        ("GET", f"/folders?workspace_id={workspace}"): None,
+        ("GET", f"/folders/{folder}"): None,
+        ("PUT", f"/folders/{folder}"): {"name": "Gekaapt"},
+        ("DELETE", f"/folders/{folder}"): None,
+        ("GET", f"/workspaces/{workspace}"): None,
+        ("POST", "/pipelines"): {"workspace_id": workspace, "name": "Gekaapt"},
+        ("POST", "/connectors"): {"workspace_id": workspace, "name": "Gekaapt", "connector_type": WEB_CRAWLER},
+        ("POST", "/folders"): {"workspace_id": workspace, "name": "Gekaapt"},
+    }
+
+
+async def things(api: Api) -> dict[tuple[str, str], Any]:
+    connector = await api.shop.connector(is_indexable=True)
+    pipeline = await api.shop.pipeline(connector)
+    run = await api.shop.run_of(pipeline)
+    return asked_for(pipeline.id, run.id, connector.id, await api.shop.folder(), api.workspace)
+
+
+async def test_ids_of_another_workspace_are_as_good_as_none(api: Api) -> None:
+    everything = await things(api)
+    _, foreign = await api.stranger()
+    before = await api.counts()
+    for (method, path), body in everything.items():
+        answer = await api.ask(method, path, body, token=foreign)
+        assert answer.status_code == 404, (method, path, answer.text)
+    assert await api.counts() == before
+    assert not await api.shop.rows.sql("SELECT FROM pipelines WHERE name = 'Gekaapt'")
+
+
+async def test_a_run_is_only_there_under_its_own_pipeline(api: Api) -> None:
+    first, second = await api.shop.pipeline(), await api.shop.pipeline()
+    run = await api.shop.run_of(first)
+    for what in ("", "/items", "/result"):
+        await api.ask("GET", f"/pipelines/{second.id}/runs/{run.id}{what}", expect=404)
+    await api.ask("POST", f"/pipelines/{second.id}/runs/{run.id}/cancel", expect=404)
+    await api.ask("GET", f"/pipelines/{first.id}/runs/{run.id}", expect=200)
+
+
+NEEDS = {"POST": "connectors:create", "PUT": "connectors:update", "DELETE": "connectors:delete", "GET": "connectors:read"}
+
+
+async def test_each_operation_needs_its_permission_and_nothing_else_will_do(api: Api) -> None:
+    everything = await things(api)
+    for (method, path), body in everything.items():
+        permission = "connectors:update" if path.endswith(("/run", "/cancel", "/index")) else NEEDS[method]
+        without = (await api.new_token([one for one in PERMISSIONS if one != permission])).text
+        answer = await api.ask(method, path, body, token=without)
+        assert (answer.status_code, answer.json()["error"]["details"]) == (403, {"permission": permission}), (method, path)
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "1.5", "x", "9223372036854775808", "01", "%00", "1%2F2"])
+async def test_what_can_be_no_id_is_not_there(api: Api, number: str) -> None:
+    answer = await api.ask("GET", f"/pipelines/{number}", expect=404)
+    assert answer["error"]["code"] == "not_found"
+
+
+async def test_unknown_paths_and_methods_are_answered_in_our_form(api: Api) -> None:
+    assert (await api.ask("GET", "/nowhere", expect=404))["error"]["code"] == "not_found"
+    assert (await api.ask("GET", "/pipelines/", expect=404))["error"]["code"] == "not_found"
+    wrong = await api.ask("PATCH", "/pipelines/1")
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (405, "method_not_allowed")
+    assert set(wrong.headers["allow"].split(", ")) == {"GET", "PUT", "DELETE"}
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=201", "limit=-1", "limit=x", "offset=-1", "offset=1e3", "limits=5"])
+async def test_bounds_of_a_page_are_kept(api: Api, query: str) -> None:
+    pipeline = await api.shop.pipeline()
+    answer = await api.ask("GET", f"/pipelines/{pipeline.id}/runs?{query}", expect=422)
+    assert [fault["field"] for fault in answer["error"]["details"]["faults"]] == [f"query.{query.split('=')[0]}"]
+
+
+# --- folders, connectors, workspaces ----------------------------------------------------------------------------------
+
+
+async def test_folders_are_made_moved_and_deleted(api: Api) -> None:
+    top = await api.ask("POST", "/folders", {"workspace_id": api.workspace, "name": "Boven"}, expect=201)
+    body = {"workspace_id": api.workspace, "name": "Onder", "parent_id": top["id"]}
+    low = await api.ask("POST", "/folders", body, expect=201)
+    assert low["parent_id"] == top["id"]
+    await api.ask("PUT", f"/folders/{top['id']}", {"parent_id": low["id"]}, expect=422)  # a ring
+    await api.ask("PUT", f"/folders/{top['id']}", {"parent_id": top["id"]}, expect=422)
+    moved = await api.ask("PUT", f"/folders/{low['id']}", {"parent_id": None, "position": "b1"}, expect=200)
+    assert (moved["parent_id"], moved["position"], moved["name"]) == (None, "b1", "Onder")
+    listed = await api.ask("GET", f"/folders?workspace_id={api.workspace}", expect=200)
+    assert ([one["id"] for one in listed["items"]], listed["total"]) == ([top["id"], low["id"]], 2)
+    await api.ask("DELETE", f"/folders/{low['id']}", expect=204)
+    await api.ask("GET", f"/folders/{low['id']}", expect=404)
+
+
+async def test_a_deleted_folder_leaves_its_pipelines_at_the_root(api: Api) -> None:
+    folder = await api.shop.folder()
+    made = await created(api, destination_folder_id=folder)
+    await api.ask("DELETE", f"/folders/{folder}", expect=204)
+    assert (await api.ask("GET", f"/pipelines/{made['id']}", expect=200))["destination_folder_id"] is None
+
+
+async def test_a_connector_is_made_changed_indexed_and_deleted_with_its_pipelines(api: Api) -> None:
+    body = {
+        "workspace_id": api.workspace,
+        "name": "Site",
+        "connector_type": WEB_CRAWLER,
+        "config": {"INITIAL_URLS": ["https://site.example/"]},
+    }
+    made = await api.ask("POST", "/connectors", body, expect=201)
+    path = f"/connectors/{made['id']}"
+    await api.ask("POST", "/connectors", body, expect=422)  # the name is taken
+    await api.ask("POST", f"{path}/index", expect=422)  # not indexable
+    changed = await api.ask("PUT", path, {"is_indexable": True, "indexing_frequency_minutes": 30}, expect=200)
+    assert (changed["is_indexable"], changed["name"]) == (True, "Site")
+    assert (await api.ask("PUT", path, {"indexing_frequency_minutes": None}, expect=200))["indexing_frequency_minutes"] is None
+    job = await api.ask("POST", f"{path}/index", expect=202)
+    assert job["status"] == "pending"
+    await api.ask("POST", f"{path}/index", expect=409)
+    pipeline = await created(api, connector_id=made["id"])
+    await api.ask("DELETE", path, expect=204)
+    await api.ask("GET", f"/pipelines/{pipeline['id']}", expect=404)
+
+
+async def test_a_name_that_is_taken_is_a_conflict(api: Api) -> None:
+    first, second = await api.shop.connector(), await api.shop.connector()
+    answer = await api.ask("PUT", f"/connectors/{second.id}", {"name": first.name}, expect=409)
+    assert answer["error"]["code"] == "conflict"
+
+
+async def test_an_unknown_connector_type_is_refused(api: Api) -> None:
+    body = {"workspace_id": api.workspace, "name": "x", "connector_type": "UNHEARD_OF"}
+    await api.ask("POST", "/connectors", body, expect=422)
+    assert await faults(api, "POST", "/connectors", {**body, "connector_type": "lower"}) == {"connector_type"}
+
+
+async def test_a_workspace_shows_the_credit_of_its_owner(api: Api) -> None:
+    await api.shop.credit(5_000)
+    seen = await api.ask("GET", f"/workspaces/{api.workspace}", expect=200)
+    assert seen == {
+        "id": api.workspace,
+        "name": "Werkplaats",
+        "wallet": {"balance_micros": 5_000, "reserved_micros": 0, "spendable_micros": 5_000},
+    }
