@@ -42,11 +42,11 @@ def run(stage: Stage | None = None) -> list[Row]:
 
     def floor() -> float:
         loop = _figures("crawl_loop", port, "pages", PAGES)["took_s"]
-        return max(loop, _figures("crawl_pool", "pages", PAGES)["took_s"])
+        return max(loop, _figures("crawl_pool", PAGES)["took_s"])
 
     with _site() as port:
         pairs = alternate(ours, floor, rounds=3)
-        many = _figures("crawl_ours", port, "small", MANY)
+        many = _figures("crawl_ours", port, "texts", MANY)
     mine, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
     early, most = many["early_bytes"], many["most_bytes"]
     return [

@@ -46,7 +46,7 @@ class LawStatus(StrEnum):
     NOT_HARVESTABLE = "not_harvestable"
 
 
-@frozen
+@frozen(cache_hash=True)
 class Lease:
     """The right to write one job row: every write of a claim is fenced on all three values (D1)."""
 

@@ -22,7 +22,7 @@ from supervisor.repl.scene import Scene, everything, from_outside
 from supervisor.repl.server import ReplServer
 from supervisor.repl.session import SessionRule
 from supervisor.restart import Policy
-from supervisor.roles import SCHEDULER
+from supervisor.roles import API, SCHEDULER
 from supervisor.tree import House, Row
 
 if TYPE_CHECKING:
@@ -42,6 +42,11 @@ def rows_beside(supervisor: Supervisor, house: House, database: Database) -> Ite
         tick = ScheduleTick(database, ScheduleRules(misfire_grace_s=area.misfire_grace_s), batch=area.tick_batch)
         scheduler = Scheduler(tick, supervisor.lifecycle, TickRule(expiry_s=area.tick_expiry_s))
         yield Row("scheduler", Policy.PERMANENT, lambda _: scheduler, "fires due pipelines, queues due connectors")
+    if API in supervisor.roles.actors:
+        from supervisor.apirole import ApiRole
+
+        api = ApiRole(supervisor.settings, supervisor.lifecycle, database)
+        yield Row("api", Policy.PERMANENT, lambda _: api, "answers the HTTP interface of pipelines", serves=True)
     if supervisor.errand is not None:
         errand = supervisor.errand.bind(database, supervisor.drain.begin)
         yield Row("errand", Policy.TRANSIENT, lambda _: errand, "the one thing this supervisor was started for")

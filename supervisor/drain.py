@@ -95,6 +95,8 @@ class Drain:
                 await ends.claimer.wait()
                 ends.close_claims()
                 await ends.jobs.wait()
+                for served in ends.serving:
+                    await served.wait()
                 nursery.cancel_scope.cancel(reason="all jobs ended")
         if ends.jobs.is_set():
             self.lifecycle.advance(Phase.CANCELLING)  # nothing is left to give up
@@ -122,6 +124,8 @@ class Ends:
     close_claims: Callable[[], Any]
     jobs: trio.Event
     progress: trio.Event
+    serving: tuple[trio.Event, ...] = ()
+    """Those that answer clients: what they have begun to answer may end, as jobs may."""
 
 
 @define

@@ -13,8 +13,12 @@ from schema import migrate
 from schema.rows import JobType
 
 SCHEDULER = "scheduler"
+API = "api"
 
-ACTOR_ROLES: Mapping[str, tuple[JobType, ...]] = {SCHEDULER: (JobType.PIPELINE_RUN, JobType.CONNECTOR_INDEX)}
+ACTOR_ROLES: Mapping[str, tuple[JobType, ...]] = {
+    SCHEDULER: (JobType.PIPELINE_RUN, JobType.CONNECTOR_INDEX),
+    API: (JobType.PIPELINE_RUN, JobType.CONNECTOR_INDEX),
+}
 """Roles without jobs of their own, and the job types that they create; ``supervisor.beside`` has their actors."""
 
 ADDED_LATER = (JobType.PIPELINE_RUN, JobType.CONNECTOR_INDEX)

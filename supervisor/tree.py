@@ -111,12 +111,13 @@ class House:
 
 @frozen
 class Row:
-    """``about`` says what the actor does, to people who look at a running supervisor."""
+    """``about`` says what the actor does, to people who look at a running supervisor. The drain waits for one that ``serves``."""
 
     name: str
     policy: Policy
     make: Callable[[House], Actor]
     about: str = ""
+    serves: bool = False
 
 
 # fmt: off
@@ -167,7 +168,8 @@ class Tree:
     async def run(self) -> None:
         """Start all in order, then wait for the drain. An actor that cannot start ends the start with its error."""
         done = {name: keeper.done for name, keeper in self.keepers.items()}
-        ends = Ends(done["claimer"], self.house.claims.send.close, done["jobs"], done["progress"])
+        serving = tuple(done[row.name] for row in self.rows if row.serves)
+        ends = Ends(done["claimer"], self.house.claims.send.close, done["jobs"], done["progress"], serving)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._hear_alarms, name="tree:alarms")
             for name, keeper in self.keepers.items():

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from actors.http import connectors, folders, pipelines, runs
 from actors.http.openapi import openapi
-from actors.http.operations import MAX_BODY_BYTES, Desk, Operation, http_problem, routes
+from actors.http.operations import Desk, Operation, http_problem, routes
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *pipelines.OPERATIONS,
@@ -37,11 +37,7 @@ def api_app(desk: Desk, version: str, *, mcp: AsgiApp | None = None) -> Starlett
     table: list[BaseRoute] = [*routes(OPERATIONS, desk), Route("/openapi.json", described)]
     if mcp is not None:
         table.append(Route("/mcp", mcp, methods=["POST"]))
-    app = Starlette(
-        routes=table,
-        exception_handlers={HTTPException: _refused},
-        max_body_size=MAX_BODY_BYTES,
-    )
+    app = Starlette(routes=table, exception_handlers={HTTPException: _refused})
     app.router.redirect_slashes = False  # a redirect would send the token once more, to wherever Host says
     return app
 

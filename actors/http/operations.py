@@ -35,6 +35,8 @@ DELETE: Final = "connectors:delete"
 _ID: Final = re.compile(r"[1-9][0-9]{0,18}")
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 _SCHEME: Final = "bearer "
+_CLOSE: Final = {"Connection": "close"}
+"""After an answer to a request that was not read to its end, or was not fit to be."""
 
 
 @frozen
@@ -120,7 +122,9 @@ async def answer(desk: Desk, methods: Mapping[str, Operation], request: HttpRequ
     with trio.move_on_after(desk.deadline_s):
         response = await _guarded(desk, operation, request)
     if response is None:
-        late = Problem(503, "deadline", f"not done within {desk.deadline_s:g} s; it may or may not have been done")
+        late = Problem(
+            503, "deadline", f"not done within {desk.deadline_s:g} s; it may or may not have been done", headers=_CLOSE
+        )
         response = late.response()
     spent_ms = round((trio.current_time() - started) * 1000)
     _log.info("request", method=operation.method, path=operation.path, status=response.status_code, ms=spent_ms)
@@ -176,7 +180,23 @@ async def _body(kind: type[Request], request: HttpRequest) -> Request:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
         raise Problem(415, "unsupported_media_type", "send JSON, with Content-Type: application/json")
-    return read_body(kind, await request.body())
+    return read_body(kind, await _limited(request))
+
+
+async def _limited(request: HttpRequest) -> bytes:
+    """The body. ``Problem`` (413) when it is too large; it is read to its end all the same, within the deadline, since a
+    client that is still sending would not see the answer.
+    """
+    found, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size <= MAX_BODY_BYTES:
+            found.append(chunk)
+        else:
+            found.clear()
+    if size > MAX_BODY_BYTES:
+        raise Problem(413, "too_large", f"a request has at most {MAX_BODY_BYTES} bytes", headers=_CLOSE)
+    return b"".join(found)
 
 
 def _id(text: str) -> int:
@@ -195,6 +215,5 @@ def http_problem(error: HTTPException) -> Problem:
     known = {
         404: not_found(),
         405: Problem(405, "method_not_allowed", "this path does not know this method", headers=error.headers or {}),
-        413: Problem(413, "too_large", f"a request has at most {MAX_BODY_BYTES} bytes"),
     }
     return known.get(error.status_code) or Problem(error.status_code, "http", error.detail, headers=error.headers or {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 from typing import Final
 
 import structlog
@@ -12,11 +13,14 @@ from actors.http.answers import ChildrenAnswer, ItemAnswer, ItemPage, RunAnswer,
 from actors.http.faults import FieldFault, Problem, invalid
 from actors.http.operations import READ, UPDATE, Call, Desk, Operation
 from actors.http.requests import Page, RunQuery
+from actors.ports.blobs import BlobStream
 from schema.pipelines import api
 
 _log = structlog.get_logger(__name__)
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+PIECE_BYTES: Final = 64 * 1024
+"""How much of a result is sent at once: what a client must take within the limit of a send."""
 
 _KEY: Final = re.compile(r"[!-~]{1,255}")
 
@@ -76,7 +80,13 @@ async def _result(desk: Desk, call: Call) -> StreamingResponse:
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "private, no-store",
     }
-    return StreamingResponse(aiter(stream), media_type="application/json", headers=headers)
+    return StreamingResponse(_pieces(stream), media_type="application/json", headers=headers)
+
+
+async def _pieces(stream: BlobStream) -> AsyncIterator[bytes]:
+    async for chunk in stream:
+        for start in range(0, len(chunk), PIECE_BYTES):
+            yield chunk[start : start + PIECE_BYTES]
 
 
 def _no_result() -> Problem:

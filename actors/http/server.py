@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import Any, cast
 
 import structlog
 import trio
 from attrs import define, field
 from hypercorn.config import Config
-from hypercorn.trio import serve
 from starlette.applications import Starlette
 
+from actors.http.connections import Connections
 from actors.ports.lifecycle import Lifecycle
 from protocols.messages import Phase
 
@@ -38,20 +37,18 @@ class ApiServer:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Bound before it is ready. OSError (in a group) when the port is taken."""
+        connections = Connections(self.app, _config(), self.grace_s)
+        stop = partial(self.lifecycle.reached, Phase.DRAINING)
         async with trio.open_nursery() as nursery:
-            stop = partial(self.lifecycle.reached, Phase.DRAINING)
-            app = cast(Any, self.app)  # its type and the server's do not know each other
-            served = partial(serve, app, self._config(), shutdown_trigger=stop)
-            self.urls = tuple(await nursery.start(served))
+            self.urls = await nursery.start(connections.serve, self.host, self.port, stop)
             _log.info("api", urls=self.urls)
             task_status.started()
 
-    def _config(self) -> Config:
-        config = Config()
-        config.bind = [f"{self.host}:{self.port}"]
-        config.graceful_timeout = self.grace_s
-        config.keep_alive_timeout = _IDLE_S
-        config.h11_max_incomplete_size = _MAX_HEADER_BYTES
-        config.include_server_header = False
-        config.errorlog = logging.getLogger("hypercorn.error")
-        return config
+
+def _config() -> Config:
+    config = Config()
+    config.keep_alive_timeout = _IDLE_S
+    config.h11_max_incomplete_size = _MAX_HEADER_BYTES
+    config.include_server_header = False
+    config.errorlog = logging.getLogger("hypercorn.error")
+    return config

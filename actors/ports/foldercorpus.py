@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -37,7 +38,7 @@ class FolderCorpus:
         return await trio.to_thread.run_sync(self._read, corpus_path(path))
 
     async def existing(self, paths: Sequence[str], *, at: str | None = None) -> tuple[str, ...]:
-        return tuple([path for path in paths if await self.read(path) is not None])
+        return await trio.to_thread.run_sync(self._existing, [corpus_path(path) for path in paths])
 
     async def list_paths(self, folder: str, *, at: str | None = None) -> tuple[str, ...]:
         return await trio.to_thread.run_sync(self._list_paths, corpus_path(folder))
@@ -65,6 +66,19 @@ class FolderCorpus:
                     return file.read()
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise _named(error, path) from error
+
+    def _existing(self, paths: Sequence[str]) -> tuple[str, ...]:
+        return tuple(path for path in paths if self._is_file(path))
+
+    def _is_file(self, path: str) -> bool:
+        *folders, name = path.split("/")
+        try:
+            with self._folder(folders, create=False) as folder:
+                return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
         except OSError as error:
             raise _named(error, path) from error
 

@@ -22,6 +22,7 @@ from actors.ports.fetch import Fetched
 from actors.ports.lawfiles import check_request
 from actors.ports.lawsource import LawRepository
 from protocols.bwb.manifest import Expression, Manifest, choose
+from protocols.downloads import NotServed
 from protocols.failures import NotHarvestable
 from protocols.law_ids import LawSource, law_source, parse_bwb_id, parse_cvdr_id
 
@@ -71,17 +72,28 @@ async def mirror_bwb(
     check_request(parse_bwb_id, bwb_id, day, today)
     manifest_file, manifest = await laws.bwb_manifest(bwb_id)
     wanted, warnings = _wanted(manifest, day, today, every_text=every_text)
-    wti_file, wti = await laws.bwb_wti(bwb_id)
+    title, files = await _metadata(laws, bwb_id, needed=bool(wanted))
     saved = []
     for expression in wanted:
         text_file, doubts = await laws.bwb_text(bwb_id, expression)
         warnings = (*warnings, *doubts)
         saved.append(await _save(laws, folder, text_file))
-    saved.append(await _save(laws, folder, wti_file))
-    saved.append(await _save(laws, folder, manifest_file))
-    law = MirroredLaw(bwb_id, wti.title, tuple(e.label for e in wanted), tuple(saved), warnings)
+    for file in (*files, manifest_file):
+        saved.append(await _save(laws, folder, file))
+    law = MirroredLaw(bwb_id, title, tuple(e.label for e in wanted), tuple(saved), warnings)
     await trio.to_thread.run_sync(add_to_index, folder, law)
     return law
+
+
+async def _metadata(laws: LawRepository, bwb_id: str, *, needed: bool) -> tuple[str, tuple[Fetched, ...]]:
+    """The title, and the metadata file; a law without text does without, as its harvest never asks for it."""
+    try:
+        file, wti = await laws.bwb_wti(bwb_id)
+    except NotServed:
+        if needed:
+            raise
+        return bwb_id, ()
+    return wti.title, (file,)
 
 
 async def mirror_cvdr(

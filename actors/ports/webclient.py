@@ -133,15 +133,17 @@ class WebClient:
             async with self._turn(url, delay_s, allowance), self._get(url, robots) as response:
                 if not response.has_redirect_location:
                     return await self._page(response, url, settings.max_robots_bytes if robots else settings.max_bytes)
-                target = urljoin(url.text, response.headers["location"])
-            url = self._next_hop(target, seen)
+                location = response.headers["location"]
+            url = self._next_hop(url, location, seen)
 
-    def _next_hop(self, target: str, seen: list[str]) -> WebUrl:
+    def _next_hop(self, here: WebUrl, location: str, seen: list[str]) -> WebUrl:
         """Judge a redirect like any other address (WB-03)."""
         try:
-            url = parse_url(target, self.settings.rules)
+            url = parse_url(urljoin(here.text, location), self.settings.rules)
         except UrlRefused as error:
             raise RedirectRefused(f"a redirect to an address that is not visited: {error.message}") from None
+        except ValueError:
+            raise RedirectRefused("a redirect to an address that cannot be read") from None
         if url.text in seen:
             raise RedirectLoop("redirects go round in a circle")
         if len(seen) > self.settings.max_redirects:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 from uuid import uuid4
 
 from benchmarks.contestants import tell
@@ -29,7 +31,7 @@ def request() -> ClaimRequest:
     return ClaimRequest(uuid4(), "bench", (Want((JobType.TRAJECT_HARVEST,), 1),))
 
 
-def port(url: str, claims: int) -> float:
+def port(url: str, claims: int, _session: dict[str, str]) -> float:
     import trio
 
     from actors.ports.database import DatabaseSettings, open_database
@@ -41,13 +43,14 @@ def port(url: str, claims: int) -> float:
     return trio.run(main)
 
 
-def bare(url: str, claims: int) -> float:
+def bare(url: str, claims: int, session: dict[str, str]) -> float:
+    """``session`` are the server settings that the port makes for its sessions: the same plans on both sides."""
     import asyncio
 
     import asyncpg
 
     async def main() -> float:
-        connection = await asyncpg.connect(url)
+        connection: Any = await asyncpg.connect(url, server_settings=session)
         try:
             return await timed(lambda: claim(connection, request()), claims)
         finally:
@@ -58,5 +61,5 @@ def bare(url: str, claims: int) -> float:
 
 if __name__ == "__main__":
     side, url, claims = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    tell(p50_s={"port": port, "bare": bare}[side](url, claims))
+    tell(p50_s={"port": port, "bare": bare}[side](url, claims, json.loads(sys.argv[4])))
     assert side == "port" or "trio_asyncio" not in sys.modules

@@ -29,8 +29,8 @@ def extract(page: bytes) -> str:
     return found
 
 
-def main(kind: str, pages: int) -> None:
-    bodies = [html(number, 2 if kind == "small" else None) for number in range(pages)]
+def main(pages: int) -> None:
+    bodies = [html(number) for number in range(pages)]
     with ProcessPoolExecutor(EXTRACTORS) as pool:
         list(pool.map(extract, bodies[:20]))
         begin = time.perf_counter()
@@ -39,4 +39,4 @@ def main(kind: str, pages: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(int(sys.argv[1]))

@@ -11,7 +11,7 @@ from protocols.webpage.about import markdown_title, metadata_of
 from protocols.webpage.charset import decode
 from protocols.webpage.markdown import render
 from protocols.webpage.tree import has_data_table, parse, sanitise, visible_text
-from protocols.webpage.words import content_chars, has_amounts, has_table, one_line, tidy
+from protocols.webpage.words import has_amounts, has_content, has_table, one_line, tidy
 
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT: Final = frozenset({"text/plain", "text/markdown", "text/x-markdown"})
@@ -103,14 +103,14 @@ def _main_part(tree: html.HtmlElement) -> str:
 def _loses(chosen: str, body: html.HtmlElement, visible: str) -> bool:
     """Whether the chosen part keeps too little, or none of the amounts, or none of the tables."""
     return (
-        content_chars(chosen) < _LEAST_SHARE * content_chars(visible)
+        len(chosen) < _LEAST_SHARE * len(visible)
         or (not has_amounts(chosen) and has_amounts(visible))
         or (not has_table(chosen) and has_data_table(body))
     )
 
 
 def _checked(content: str, metadata: dict[str, str], limits: PageLimits, *, shell: bool) -> Extracted:
-    if content_chars(content) < limits.min_content_chars:
+    if not has_content(content, limits.min_content_chars):
         return Extracted(problem="No content extracted", shell=shell)
     if len(content.encode()) > limits.max_text_bytes:
         return Extracted(problem=f"more than {limits.max_text_bytes} bytes of text", shell=shell)

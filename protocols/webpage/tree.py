@@ -9,7 +9,7 @@ from urllib.parse import urljoin, urlsplit
 
 from lxml import etree, html
 
-from protocols.webpage.words import content_chars
+from protocols.webpage.words import has_content
 
 _ACTIVE: Final = (
     *(
@@ -100,7 +100,7 @@ def _root(base: str) -> str:
 def _is_data(table: html.HtmlElement) -> bool:
     full = 0
     for row in table.iter("tr"):
-        filled = sum(content_chars(cell.text_content()) > 0 for cell in row if cell.tag in ("td", "th"))
+        filled = sum(has_content(cell.text_content()) for cell in row if cell.tag in ("td", "th"))
         full += filled >= 2
         if full == 2:
             return True

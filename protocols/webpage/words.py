@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Final
 
 MAX_METADATA_CHARS: Final = 500
 
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-_NO_CONTENT: Final = re.compile(r"[\W_]+")
+_CONTENT: Final = re.compile(r"[^\W_]")
 _BREAKS: Final = re.compile("\r\n?|[\u2028\u2029]")
 _BLANK_LINES: Final = re.compile(r"\n[ \t]*(?:\n[ \t]*){2,}")
 _AMOUNT: Final = re.compile(
@@ -29,9 +30,9 @@ def one_line(text: str, limit: int = MAX_METADATA_CHARS) -> str:
     return " ".join(_CONTROLS.sub(" ", text).split())[:limit].rstrip()
 
 
-def content_chars(text: str) -> int:
-    """Letters and digits: what makes content usable."""
-    return len(_NO_CONTENT.sub("", text))
+def has_content(text: str, least: int = 1) -> bool:
+    """Whether there are at least ``least`` letters or digits: what makes content usable."""
+    return sum(1 for _ in islice(_CONTENT.finditer(text), least)) == least
 
 
 def has_amounts(text: str) -> bool:

@@ -22,11 +22,13 @@ from schema.pipelines.rows import CONNECTOR_COLUMNS, PIPELINE_COLUMNS, Pipeline,
 
 BATCH = 200
 
-_DUE = (
+DUE = (
     "enabled AND connector_id IS NOT NULL AND schedule_cron IS NOT NULL AND next_scheduled_at IS NOT NULL "
     "AND next_scheduled_at <= {at}"
 )
-_UNSET = "enabled AND schedule_cron IS NOT NULL AND connector_id IS NOT NULL AND next_scheduled_at IS NULL"
+UNSET = "enabled AND schedule_cron IS NOT NULL AND connector_id IS NOT NULL AND next_scheduled_at IS NULL"
+
+CONNECTOR_DUE = "periodic_indexing_enabled AND next_scheduled_at IS NOT NULL AND next_scheduled_at <= {at}"
 
 
 @frozen
@@ -73,7 +75,7 @@ async def heal(connection: Connection, at: dt.datetime, *, limit: int = BATCH) -
     are left to :func:`disable`, each in a transaction of its own. Needs a transaction.
     """
     rows = await connection.fetch(
-        f"SELECT {PIPELINE_COLUMNS} FROM pipelines WHERE {_UNSET} ORDER BY id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED",
+        f"SELECT {PIPELINE_COLUMNS} FROM pipelines WHERE {UNSET} ORDER BY id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED",
         limit,
     )
     unusable: list[tuple[int, str]] = []
@@ -92,7 +94,7 @@ async def heal(connection: Connection, at: dt.datetime, *, limit: int = BATCH) -
 async def due(connection: Connection, at: dt.datetime, *, limit: int = BATCH) -> list[int]:
     """Ids of due pipelines, the longest due first; read without a lock, each is looked at again when it fires."""
     rows = await connection.fetch(
-        f"SELECT id FROM pipelines WHERE {_DUE.format(at='$1')} ORDER BY next_scheduled_at, id LIMIT $2", at, limit
+        f"SELECT id FROM pipelines WHERE {DUE.format(at='$1')} ORDER BY next_scheduled_at, id LIMIT $2", at, limit
     )
     return [row["id"] for row in rows]
 
@@ -100,7 +102,7 @@ async def due(connection: Connection, at: dt.datetime, *, limit: int = BATCH) ->
 async def fire(connection: Connection, pipeline_id: int, at: dt.datetime, rules: ScheduleRules) -> Fired:
     """Move one due pipeline on, with a run unless there is a reason for none. Needs a transaction."""
     row = await connection.fetchrow(
-        f"SELECT {PIPELINE_COLUMNS} FROM pipelines WHERE id = $1 AND {_DUE.format(at='$2')} FOR NO KEY UPDATE SKIP LOCKED",
+        f"SELECT {PIPELINE_COLUMNS} FROM pipelines WHERE id = $1 AND {DUE.format(at='$2')} FOR NO KEY UPDATE SKIP LOCKED",
         pipeline_id,
         at,
     )
@@ -163,10 +165,7 @@ async def disable(connection: Connection, pipeline_id: int, why: str) -> None:
 async def due_connectors(connection: Connection, at: dt.datetime, *, limit: int = BATCH) -> list[int]:
     """Ids of connectors that are due to index themselves, the longest due first."""
     rows = await connection.fetch(
-        """
-        SELECT id FROM connectors WHERE periodic_indexing_enabled AND next_scheduled_at IS NOT NULL
-          AND next_scheduled_at <= $1 ORDER BY next_scheduled_at, id LIMIT $2
-        """,
+        f"SELECT id FROM connectors WHERE {CONNECTOR_DUE.format(at='$1')} ORDER BY next_scheduled_at, id LIMIT $2",
         at,
         limit,
     )

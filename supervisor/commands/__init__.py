@@ -22,6 +22,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "workspace": ("supervisor.commands.workspace", "Make or list the workspaces that pipelines belong to."),
     "member": ("supervisor.commands.member", "Let accounts into workspaces."),
     "wallet": ("supervisor.commands.wallet", "Credit or show the wallet that pays for crawls."),
+    "token": ("supervisor.commands.token", "Make, list or revoke tokens of the HTTP interface."),
+    "mcp": ("supervisor.commands.mcp", "Serve the run history of a workspace to a chat agent (MCP)."),
     "migrate": ("supervisor.commands.migrate", "Bring the database schema up to date."),
     "convert": ("supervisor.commands.convert", "Convert a law file from XML to YAML; needs no database."),
     "enrich-once": ("supervisor.commands.enrich_once", "Enrich a law in a folder, with an agent of your own."),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from supervisor import exitcodes
 from supervisor.commands.session import json_option, print_json, quiet_logs
 
 if TYPE_CHECKING:
@@ -44,11 +46,12 @@ def command(
     """Save the raw files of laws in DIR, in the repository's layout, or serve such a folder.
 
     BWB_REPOSITORY_URL may name the folder, or the address that --serve prints: then laws are harvested from it, without
-    the internet. Needs no database.
+    the internet. A law that cannot be had does not keep the others from being saved; the exit code is 1 then. Needs no
+    database.
     """
     import trio
 
-    from protocols.law_ids import parse_date
+    from protocols.law_ids import law_source, parse_date
     from supervisor.settings import areas, load_area
     from supervisor.settings.ports import fetch_settings
 
@@ -57,19 +60,27 @@ def command(
     if day is not None and every_text:
         raise click.UsageError("--date and --all contradict each other.")
     quiet_logs()
+    for law_id in law_ids:
+        law_source(law_id)
+    missed = 0
     if law_ids:
         settings = fetch_settings(load_area(areas.Sources, os.environ))
-        trio.run(_save, settings, folder, law_ids, None if day is None else parse_date(day), every_text, as_json)
+        missed = trio.run(
+            _save, settings, folder, law_ids, None if day is None else parse_date(day), every_text, as_json
+        )
     if serve:
         trio.run(_serve, folder, port)
+    sys.exit(exitcodes.ESCALATED if missed else exitcodes.CLEAN)
 
 
 async def _save(
     settings: FetchSettings, folder: Path, law_ids: tuple[str, ...], day: date | None, every_text: bool, as_json: bool
-) -> None:
+) -> int:
+    """How many could not be saved; why, is told."""
     from actors.ports.fetch import open_fetcher
     from actors.ports.lawsource import LawRepository
     from actors.ports.mirror import mirror_law
+    from protocols.failures import InvalidInput, SupervisorError
 
     saved = []
     async with open_fetcher(settings) as fetcher:
@@ -77,7 +88,13 @@ async def _save(
         for law_id in law_ids:
             if not as_json:
                 click.echo(f"saving {law_id} ...", err=True)
-            law = await mirror_law(laws, folder, law_id, day=day, every_text=every_text)
+            try:
+                law = await mirror_law(laws, folder, law_id, day=day, every_text=every_text)
+            except InvalidInput:
+                raise  # a date that is none is wrong for all of them
+            except SupervisorError as failure:
+                click.echo(f"Error: {failure.message}", err=True)
+                continue
             saved.append(law)
             for warning in law.warnings:
                 click.echo(f"Warning: {warning}", err=True)
@@ -85,6 +102,7 @@ async def _save(
                 click.echo(f"{law.law_id}  {law.title}: {len(law.labels)} texts, {len(law.files)} files", err=True)
     if as_json:
         print_json(saved)
+    return len(law_ids) - len(saved)
 
 
 async def _serve(folder: Path, port: int) -> None:

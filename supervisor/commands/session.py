@@ -95,6 +95,16 @@ def quiet_logs() -> None:
     logs.configure(evolve(logging, format=logging.format or "plain"), secrets=secrets)
 
 
+def this_user() -> str:
+    """Who gives the command, for the notes of who did what. Inside a container the user may have no name."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
 def print_json(value: Any) -> None:
     """``value`` as indented JSON on stdout; times in ISO 8601, ids as text."""
     import msgspec

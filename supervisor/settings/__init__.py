@@ -14,6 +14,7 @@ from attrs import evolve, field, frozen
 
 from protocols.failures import InvalidInput
 from supervisor.settings.agents import Agents
+from supervisor.settings.api import Api
 from supervisor.settings.areas import (
     Corpus,
     Database,
@@ -52,6 +53,7 @@ AREAS: tuple[type, ...] = (
     Pipelines,
     Crawl,
     Blobs,
+    Api,
 )
 
 LEAST_CONNECTIONS = {"none": 4, "transaction": 3}
@@ -98,6 +100,7 @@ class Settings:
     pipelines: Pipelines
     crawl: Crawl
     blobs: Blobs
+    api: Api
     warnings: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
@@ -132,6 +135,7 @@ def load(environ: Mapping[str, str], *, embedded: bool = False) -> Settings:
         pipelines=read(Pipelines, environ, findings),
         crawl=read(Crawl, environ, findings),
         blobs=read(Blobs, environ, findings),
+        api=read(Api, environ, findings),
     )
     if not any(fault.startswith("DATABASE_") for fault in findings.faults):
         findings.faults += database_faults(settings.database, settings.embedded, flag=embedded)

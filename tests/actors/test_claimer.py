@@ -14,6 +14,7 @@ def processing(house: ActorHouse) -> int:
     return sum(job.status is JobStatus.PROCESSING for job in house.memory.jobs())
 
 
+@pytest.mark.claim("C-016")
 async def test_it_never_claims_what_it_has_no_slot_for(autojump_clock: trio.abc.Clock) -> None:
     # QH-22: concurrency 1, three jobs of five seconds
     started: dict[object, float] = {}

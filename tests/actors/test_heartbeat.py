@@ -66,6 +66,7 @@ async def test_a_beat_longer_than_its_interval_skips_ticks_and_stays_on_the_grid
     assert [round(at - start, 3) for at in house.queue.times("beat")] == [0, 60, 120]
 
 
+@pytest.mark.claim("C-017")
 async def test_one_statement_beats_every_held_lease(autojump_clock: trio.abc.Clock) -> None:
     house = ActorHouse()
     claimed = []

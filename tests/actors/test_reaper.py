@@ -15,6 +15,7 @@ from tests.kit.actorhouse import ActorHouse, FunctionHandler
 RULE = ReaperRule(interval_s=60, reconnect_wait_s=60, reap=ReapRule(orphan_timeout_s=300))
 
 
+@pytest.mark.claim("C-018")
 async def test_it_reaps_at_the_start_and_then_every_60_s(autojump_clock: trio.abc.Clock) -> None:
     house = ActorHouse()
     with trio.move_on_after(185):

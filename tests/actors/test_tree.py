@@ -121,6 +121,7 @@ def test_whoever_keeps_jobs_safe_is_fatal_and_everybody_else_is_restarted() -> N
     assert {row.policy for row in TREE if row.name not in fatal} == {Policy.PERMANENT}
 
 
+@pytest.mark.claim("C-015")
 async def test_every_actor_has_run_once() -> None:
     grown = Grown(for_ever)
     for row in TREE:
@@ -292,6 +293,7 @@ async def test_a_supervisor_that_cannot_beat_hands_its_jobs_back_and_goes(autoju
     assert (grown.memory.job(job.id).status, grown.memory.job(job.id).deaths) == (JobStatus.PENDING, 0)
 
 
+@pytest.mark.claim("C-015")
 @pytest.mark.parametrize("name", [row.name for row in TREE if row.policy is Policy.PERMANENT])
 async def test_an_actor_that_crashes_for_ever_ends_the_supervisor_in_order(
     autojump_clock: trio.abc.Clock, name: str

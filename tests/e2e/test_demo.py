@@ -26,7 +26,7 @@ def play(output: Path, **settings: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.claim("S1-014", "S0-001")
+@pytest.mark.claim("S1-014", "S0-001", "S0-004", "S0-028", "S1-001")
 def test_the_demo_harvests_a_law_and_those_it_refers_to_into_a_git_corpus_and_drains(tmp_path: Path) -> None:
     output = tmp_path / "out"
     # Settings of the user's shell must not leak into it: it has a database and a corpus of its own.

@@ -23,7 +23,7 @@ def supervisors(database_url: str) -> Iterator[Fleet]:
         yield made
 
 
-@pytest.mark.claim("S0-048", "S0-057", "S0-058")
+@pytest.mark.claim("S0-048", "S0-057", "S0-058", "S0-004")
 @pytest.mark.time_limit(120)
 async def test_a_law_of_forty_articles_goes_through_three_windows(supervisors: Fleet) -> None:
     folder = supervisors.folder

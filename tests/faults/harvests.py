@@ -20,8 +20,8 @@ from tests.kit.supervisors import Fleet, fleet
 UNHURRIED: Mapping[str, str] = {
     "HARVEST_CONCURRENCY": "12",  # those that wait for the remote share a push
     "HARVEST_JOB_TIMEOUT_SECS": "300",
-    "WORKER_HEARTBEAT_INTERVAL_SECS": "2",
-    "WORKER_ORPHAN_TIMEOUT_SECS": "24",
+    "WORKER_HEARTBEAT_INTERVAL_SECS": "1",
+    "WORKER_ORPHAN_TIMEOUT_SECS": "16",
     "SUPERVISOR_STATEMENT_TIMEOUT_SECS": "10",
 }
 """Limits that a busy machine does not touch: without trouble no harvest may be done twice."""

@@ -32,6 +32,7 @@ UNITS: Final = (
     "beats.write_progress",
     "beats.cancel_requests",
     "endings.complete",
+    "endings.complete_many",
     "endings.release_tokens",
     "endings.standing",
     "endings.status_of",

@@ -32,7 +32,7 @@ ALWAYS = frozenset({"failpoint before a commit", "failpoint after a commit"})
 """In every round, so that a run of consecutive seeds comes by every commit of the queue."""
 
 
-def plan_of(seed: int, faults: int, kinds: Collection[str]) -> Plan:
+def plan_of(seed: int, faults: int, kinds: Collection[str], gap_s: float = GAP_S) -> Plan:
     """Kinds are dealt like cards, so that each comes before any comes twice."""
     random_ = random.Random(seed)
     seats = random_.randint(2, 4)
@@ -47,7 +47,7 @@ def plan_of(seed: int, faults: int, kinds: Collection[str]) -> Plan:
         seed,
         seats,
         tuple(
-            Fault(round((n + random_.random()) * GAP_S, 2), kind, random_.randrange(seats), random_.getrandbits(32))
+            Fault(round((n + random_.random()) * gap_s, 2), kind, random_.randrange(seats), random_.getrandbits(32))
             for n, kind in enumerate(dealt)
         ),
     )

@@ -33,15 +33,14 @@ def test_every_round_has_failpoints_on_both_sides_of_a_commit() -> None:
 
 def test_there_is_a_failpoint_for_every_unit_of_work_of_the_queue() -> None:
     """But for the one that ends a job with a fixed text, after the database refused its own (DB-09)."""
-    tree = ast.parse((ROOT / "actors/ports/pgqueue.py").read_text())
     units = {
         ast.unparse(node.args[0])
-        for node in ast.walk(tree)
+        for name in ("pgqueue", "completions")
+        for node in ast.walk(ast.parse((ROOT / f"actors/ports/{name}.py").read_text()))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in {"run", "transact", "beat"}
         and ast.unparse(node.func.value) == "self.database"
     }
     modules = {"claim": "claim.claim", "orphans": "reap.orphans", "fail_orphans": "aftercare.fail_orphans"}
-    assert {modules.get(unit, unit) for unit in units} - set(UNITS) == {"outcomes.fail_plainly"}
-    assert set(UNITS) <= {modules.get(unit, unit) for unit in units}
+    assert {modules.get(unit, unit) for unit in units} == {*UNITS, "outcomes.fail_plainly"}

@@ -135,6 +135,7 @@ async def test_a_law_moves_in_one_commit(settings: CorpusSettings, remote: Remot
         moved = Publication((FileChange(LAW, None), FileChange(new, b"a")), "move")
         await corpus.publish(moved, confirm=yes)
         assert await corpus.list_paths("regulation") == (new,)
+        assert await corpus.existing((LAW, "regulation", new)) == (new,)
         assert not (await corpus.publish(moved, confirm=yes)).changed
     assert remote.subjects() == ["first", "harvest: a", "move"]
 
@@ -443,6 +444,7 @@ async def test_an_empty_repository_gets_its_first_commit(settings: CorpusSetting
         assert await corpus.prepare() is None
         assert await corpus.read(LAW) is None
         assert await corpus.list_paths("regulation") == ()
+        assert await corpus.existing((LAW,)) == ()
         assert await corpus.find_commit({"Job-Id": "1"}) is None
         assert (await corpus.publish(law("a"), confirm=yes)).changed
         assert await corpus.read(LAW) == b"a"

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
-import subprocess
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from collections.abc import AsyncIterator
 
 import pytest
 import trio
@@ -18,9 +10,8 @@ import trio
 from actors.ports.database import Database, DatabaseSettings, open_database
 from protocols.failures import InvalidInput
 from schema.connection import Connection
-from supervisor.embedded import EmbeddedSettings, embedded_server
 from tests.kit import ledger
-from tests.kit.postgres import copy_tree, temporary_folder
+from tests.kit.pgbouncer import Pooled
 
 
 @pytest.fixture
@@ -88,55 +79,7 @@ async def test_migrations_need_the_direct_address(db: Database, database_url: st
 # --- through a real pooler -------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def pooled_url(_private_template: Path) -> Iterator[str]:
-    """A server of its own behind pgbouncer in transaction mode, two server connections for everybody."""
-    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
-    if program is None:
-        pytest.skip("there is no pgbouncer on this machine")
-    with temporary_folder() as folder:
-        base = folder / "base"
-        copy_tree(_private_template, base)
-        trust = folder / "hba.conf"
-        trust.write_text("local all all trust\n")
-        settings = EmbeddedSettings(base=base, durable=False, leave_wait_s=0, options={"hba_file": str(trust)})
-        with embedded_server(settings) as server, _pgbouncer(program, folder, server.url) as url:
-            yield url
-
-
-@contextmanager
-def _pgbouncer(program: str, folder: Path, url: str) -> Iterator[str]:
-    sockets = Path(parse_qs(urlsplit(url).query)["host"][0])
-    port = _free_port()
-    config = folder / "pgbouncer.ini"
-    config.write_text(
-        f"[databases]\n* = host={sockets} user=regelrecht\n"
-        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
-        "auth_type = any\npool_mode = transaction\ndefault_pool_size = 2\nmax_client_conn = 50\n"
-    )
-    # as the owner of the sockets: it refuses to be root, and nobody else may pass that folder
-    owner = sockets.stat()
-    become: dict[str, Any] = (
-        {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if os.geteuid() == 0 else {}
-    )
-    with subprocess.Popen([program, config], stderr=subprocess.PIPE, text=True, cwd="/", **become) as process:
-        try:
-            assert process.stderr is not None
-            while "process up" not in process.stderr.readline():
-                assert process.poll() is None, "pgbouncer does not start"
-            yield f"postgresql://regelrecht@127.0.0.1:{port}/postgres?sslmode=disable"
-        finally:
-            process.terminate()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
-async def test_a_thousand_units_through_a_real_pooler_meet_no_error(pooled_url: str) -> None:
+async def test_a_thousand_units_through_a_real_pooler_meet_no_error(pooled: Pooled) -> None:
     # DB-03; also CL-06 without session state
     ids = iter(range(1000))
 
@@ -144,7 +87,7 @@ async def test_a_thousand_units_through_a_real_pooler_meet_no_error(pooled_url: 
         for id_ in ids:
             await (db.transact if id_ % 2 else db.run)(ledger.write, id_)
 
-    settings = DatabaseSettings(url=pooled_url, pooler="transaction", max_connections=8)
+    settings = DatabaseSettings(url=pooled.url, pooler="transaction", max_connections=8)
     async with open_database(settings) as db:
         await db.run(ledger.make)
         async with trio.open_nursery() as nursery:
@@ -154,8 +97,8 @@ async def test_a_thousand_units_through_a_real_pooler_meet_no_error(pooled_url: 
         assert db.statistics.repeated == db.statistics.terminated == db.statistics.loop_errors == 0
 
 
-async def test_units_cancelled_behind_a_real_pooler_leave_nothing_open(pooled_url: str) -> None:
-    settings = DatabaseSettings(url=pooled_url, pooler="transaction")
+async def test_units_cancelled_behind_a_real_pooler_leave_nothing_open(pooled: Pooled) -> None:
+    settings = DatabaseSettings(url=pooled.url, pooler="transaction")
     async with open_database(settings) as db:
         await db.run(ledger.make)
         for id_ in range(50):

@@ -18,6 +18,7 @@ from actors.ports.lawfiles import LawUnknown, TextNotServed
 from actors.ports.lawsource import LawRepository
 from actors.ports.mirror import mirror_bwb, read_index
 from actors.ports.mirrorserver import serve_mirror
+from protocols.downloads import NotServed
 from protocols.failures import InvalidInput, NotHarvestable
 from tests.kit.bwb_server import Reply, fake_repository
 from tests.kit.bwb_works import Toestand, Work, invented_work, lay_out, manifest_xml, real_work, wti_xml
@@ -98,6 +99,16 @@ async def test_a_law_without_text_is_mirrored_as_such(tmp_path: Path) -> None:
     async with laws_from(str(tmp_path)) as offline:
         with pytest.raises(NotHarvestable):
             await offline.fetch_bwb(LAW)
+
+
+async def test_a_law_without_text_needs_no_metadata_to_be_mirrored(tmp_path: Path) -> None:
+    async with fake_repository() as server, laws_from(server.url) as laws:
+        server.serve(f"/bwb/{LAW}/manifest.xml", Reply(body=manifest_xml(LAW)))
+        assert (await mirror_bwb(laws, tmp_path, LAW)).title == LAW
+        server.serve(f"/bwb/{LAW}/manifest.xml", Reply(body=WORK.manifest))
+        with pytest.raises(NotServed):
+            await mirror_bwb(laws, tmp_path, LAW)
+    assert files_below(tmp_path) == {"index.json", f"bwb/{LAW}/manifest.xml"}
 
 
 async def test_an_interrupted_mirror_names_no_text_that_is_not_there(tmp_path: Path) -> None:

@@ -5,13 +5,13 @@ Law status, tasks and budget belong to PostgreSQL alone and are tested with it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
-from actors.ports.database import Database
+from actors.ports.database import Database, DatabaseSettings, open_database
 from actors.ports.queue import ClaimAnswer, ClaimRequest, ReapRule, Want
 from protocols.failures import (
     ContentFailure,
@@ -28,6 +28,7 @@ from schema.connection import Connection
 from schema.rows import Job, JobStatus, JobType, Lease
 from tests.kit import probe
 from tests.kit.jobrows import Rows
+from tests.kit.pgbouncer import Pooled
 from tests.kit.queuebench import Bench, MemoryBench, PostgresBench
 
 PROBES = Want((JobType.PROBE,), 1)
@@ -39,11 +40,20 @@ async def postgres_bench(database: Database) -> PostgresBench:
     return PostgresBench(Rows(database))
 
 
-@pytest.fixture(params=["memory", "postgresql"])
+@pytest.fixture
+async def pooled_bench(pooled: Pooled) -> AsyncIterator[PostgresBench]:
+    """Through a transaction-mode pooler, which gives every transaction another session (CL-06)."""
+    settings = DatabaseSettings(url=pooled.url, direct_url=pooled.direct_url, pooler="transaction")
+    async with open_database(settings) as database:
+        await database.direct(probe.add_label)
+        yield PostgresBench(Rows(database))
+
+
+@pytest.fixture(params=["memory", "postgresql", "pgbouncer"])
 def bench(request: pytest.FixtureRequest) -> Bench:
     if request.param == "memory":
         return MemoryBench()
-    made: PostgresBench = request.getfixturevalue("postgres_bench")
+    made: PostgresBench = request.getfixturevalue("postgres_bench" if request.param == "postgresql" else "pooled_bench")
     return made
 
 

@@ -46,7 +46,14 @@ class Api:
         return self.shop.workspace
 
     async def ask(
-        self, method: str, path: str, body: object = None, *, expect: int | None = None, token: str | None = "", **more: Any
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        expect: int | None = None,
+        token: str | None = "",
+        **more: Any,
     ) -> Any:
         """The parsed answer, or the whole one where no status is expected. ``token`` None: send none."""
         headers = dict(more.pop("headers", {}))

@@ -194,6 +194,20 @@ def test_mirror_saves_files_that_can_be_harvested_from_again(tmp_path: Path, mir
     assert again.code == 0, again.err
 
 
+def test_a_law_that_cannot_be_had_does_not_keep_the_others_from_being_mirrored(tmp_path: Path) -> None:
+    done = cli.run("mirror", tmp_path, "BWBR0990098", LAW, "--json", BWB_REPOSITORY_URL=str(SAMPLES))
+    assert done.code == exitcodes.ESCALATED
+    assert "Error: BWBR0990098 is not in the repository" in done.err
+    assert [law["law_id"] for law in done.json] == [LAW]
+
+
+def test_a_malformed_id_among_others_mirrors_nothing(tmp_path: Path) -> None:
+    done = cli.run("mirror", tmp_path / "out", LAW, "BWBR99", BWB_REPOSITORY_URL=str(SAMPLES))
+    assert done.code == exitcodes.USAGE
+    assert "expected BWBRXXXXXXX" in done.err
+    assert not (tmp_path / "out").exists()
+
+
 def test_mirror_needs_something_to_do(tmp_path: Path) -> None:
     assert cli.run("mirror", tmp_path).code == exitcodes.USAGE
     missing = cli.run("mirror", tmp_path / "none", "--serve")

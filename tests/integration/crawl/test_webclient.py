@@ -16,7 +16,7 @@ import pytest
 import trio
 
 from actors.ports.crawlsettings import CrawlSettings, proxy_of
-from actors.ports.webclient import Allowance, RobotsDisallowed, WebClient, WebPage, open_web
+from actors.ports.webclient import Allowance, RedirectRefused, RobotsDisallowed, WebClient, WebPage, open_web
 from actors.ports.webdial import Resolve
 from protocols.downloads import (
     DownloadFailed,
@@ -232,6 +232,21 @@ async def test_a_circle_is_left_where_it_closes() -> None:
         with pytest.raises(RedirectLoop, match="circle"):
             await fetched(site, site.url + "/a")
         assert site.pages == ["/a", "/b"]
+
+
+@pytest.mark.parametrize(
+    "location", ["http://[", "http://a b/", "http://%ff/", "?" + "x" * 3000, "http://ex ample:99999/"]
+)
+async def test_a_redirect_to_nonsense_is_refused(location: str) -> None:
+    async with website() as site:
+        with pytest.raises(RedirectRefused):
+            await fetched(site, site.serve("/a", redirect(location)))
+
+
+async def test_an_empty_redirect_is_a_circle() -> None:
+    async with website() as site:
+        with pytest.raises(RedirectLoop):
+            await fetched(site, site.serve("/a", redirect("")))
 
 
 # -- tried again ------------------------------------------------------------------------------------------------------

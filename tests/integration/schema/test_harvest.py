@@ -10,9 +10,10 @@ import trio
 
 from protocols.failures import Transient
 from protocols.payloads import Change, HarvestPayload, HarvestResult, read_harvest_payload, to_document
-from schema import harvest, laws
+from schema import harvest, laws, queue, requests
 from schema.connection import Connection
 from schema.harvest import HarvestRules, HarvestVersion
+from schema.requests import Created, HarvestRequest
 from schema.rows import Job, JobStatus, JobType, LawStatus
 from tests.kit.jobrows import LAW, OTHER_LAW, Rows
 
@@ -216,6 +217,7 @@ async def test_an_unchanged_law_has_nothing_new_to_follow(rows: Rows, change: Ch
     assert len(await rows.jobs_of("BWBR0000090")) == follows
 
 
+@pytest.mark.claim("S1-007")
 async def test_harvested_queued_running_and_exhausted_laws_are_not_followed(rows: Rows) -> None:
     await rows.set_law(LawStatus.HARVEST_EXHAUSTED, "BWBR0000090")
     await rows.set_law(LawStatus.ENRICHED, "BWBR0000091")  # by its entry: its job rows were pruned
@@ -322,3 +324,15 @@ async def test_a_law_that_moved_in_the_corpus_takes_its_waiting_enrich_jobs_alon
     assert (await rows.job(opencode.id)).payload["yaml_path"] == "new/place.yaml"
     assert (await rows.job(claude.id)).payload["yaml_path"] == PATH
     assert list(await rows.database.run(harvest.known_versions, LAW)) == ["new/place.yaml"]
+
+
+@pytest.mark.claim("S1-044")
+async def test_what_a_person_asks_for_is_claimed_before_what_was_found_on_the_way(rows: Rows) -> None:
+    await run(rows, result(referenced_bwb_ids=cites(2, 3, 4)), ENRICHES, payload={"bwb_id": LAW, "depth": 1})
+    asked = await rows.database.transact(requests.request_harvest, HarvestRequest("BWBR0999999"))
+    assert isinstance(asked, Created)
+    best = await rows.database.transact(queue.claim_job)
+    assert best is not None
+    assert (best.id, best.priority) == (asked.job.id, 50)
+    left = await rows.sql("SELECT priority, job_type::text FROM jobs WHERE status = 'pending' ORDER BY 1 DESC, 2")
+    assert [tuple(row.values()) for row in left] == [(30, "harvest")] * 3 + [(10, "enrich")] * 2

@@ -59,7 +59,7 @@ async def test_whatever_is_asked_of_an_unknown_law_is_a_typed_error(rows: Rows) 
             await ask()
 
 
-@pytest.mark.claim("S1-034", "S1-035", "S1-062")
+@pytest.mark.claim("S1-034", "S1-035", "S1-062", "S0-159")
 async def test_jobs_are_linked_and_a_deleted_job_leaves_the_law(rows: Rows) -> None:
     await rows.set_law(LawStatus.QUEUED)
     one, two = await rows.add(), await rows.enrich()
@@ -72,7 +72,7 @@ async def test_jobs_are_linked_and_a_deleted_job_leaves_the_law(rows: Rows) -> N
     assert (law.harvest_job_id, law.enrich_job_id) == (None, None)
 
 
-@pytest.mark.claim("S1-036")
+@pytest.mark.claim("S1-036", "S0-159")
 async def test_a_coverage_score_is_a_share(rows: Rows) -> None:
     await rows.set_law(LawStatus.ENRICHED)
     for score in (0.0, 0.85, 1.0):

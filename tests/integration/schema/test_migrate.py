@@ -90,7 +90,7 @@ def everything(url: str) -> dict[str, set[str]]:
     }
 
 
-@pytest.mark.claim("S1-058", "S1-063", "S0-019", "S1-039", "S1-040")
+@pytest.mark.claim("S1-058", "S1-063", "S0-019", "S1-039", "S1-040", "S0-156", "S0-157")
 def test_an_empty_database_gets_the_whole_platform_schema_and_a_second_run_does_nothing(url: str) -> None:
     report = migrated(url)
     assert (report.applied, report.already, report.adopted) == (NAMES, 0, False)
@@ -144,17 +144,18 @@ def test_the_claim_index_holds_what_is_due_now_in_claim_order(url: str) -> None:
 # --- Several at once (DB-08) ------------------------------------------------------------------------------------------
 
 
-def test_two_that_start_together_on_an_empty_database_apply_each_step_once(url: str) -> None:
-    async def both() -> list[MigrationReport]:
-        connections: list[Connection] = [await asyncpg.connect(url) for _ in range(3)]
+@pytest.mark.claim("S0-162")
+def test_eight_that_start_together_on_an_empty_database_apply_each_step_once(url: str) -> None:
+    async def all_at_once() -> list[MigrationReport]:
+        connections: list[Connection] = [await asyncpg.connect(url) for _ in range(8)]
         try:
             return await asyncio.wait_for(asyncio.gather(*(migrate(c, lock_poll_s=0.05) for c in connections)), 25)
         finally:
             for connection in connections:
                 await connection.close()
 
-    reports = asyncio.run(both())
-    assert sorted(len(report.applied) for report in reports) == [0, 0, len(NAMES)]
+    reports = asyncio.run(all_at_once())
+    assert sorted(len(report.applied) for report in reports) == [0] * 7 + [len(NAMES)]
     assert [row["name"] for row in on(url, "SELECT name FROM supervisor_migrations ORDER BY version")] == list(NAMES)
     assert on(url, "SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid") == []
 

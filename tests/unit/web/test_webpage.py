@@ -12,7 +12,7 @@ from protocols.webpage.charset import decode
 from protocols.webpage.extract import Extracted, PageLimits, RawPage, extract
 from protocols.webpage.markdown import render
 from protocols.webpage.tree import parse, sanitise, visible_text
-from protocols.webpage.words import content_chars, has_amounts, one_line, tidy
+from protocols.webpage.words import has_amounts, has_content, one_line, tidy
 from tests.kit.website import article
 
 URL = "https://example.com/uitleg/toeslag"
@@ -296,4 +296,5 @@ def test_other_numbers_are_no_amounts(text: str) -> None:
 def test_tidy_and_one_line_leave_nothing_that_a_database_or_a_terminal_minds() -> None:
     assert tidy("a\x00b\ud800\n \n\t\n\nc\u2028d ") == "ab\n\nc\nd"
     assert one_line("a\x1b[2J\n b\u2029c", 7) == "a [2J b"
-    assert content_chars("a1 é€ — 三") == 4
+    assert has_content("_a1 é€ — 三", 4)
+    assert not has_content("_a1 é€ — 三", 5)
