@@ -6,12 +6,13 @@ import json
 import statistics
 
 from actors.ports.database import DatabaseSettings
-from benchmarks.contest import figures
+from benchmarks.contest import contestant
 from benchmarks.report import Row, alternate, median_ratio
 from benchmarks.stage import Stage, on
 from schema.connection import Connection
 
-CLAIMS = 300
+BLOCK = 20
+ROUNDS = 60
 _FILL = """
 INSERT INTO jobs (job_type, law_id) SELECT 'traject_harvest', 'L' || n FROM generate_series(1, $1) AS n
 """
@@ -27,20 +28,9 @@ async def fill(connection: Connection, jobs: int) -> None:
 def run(stage: Stage) -> list[Row]:
     url = stage.database()
     session = json.dumps(DatabaseSettings(url=url).session)
-
-    def p50_s(side: str) -> float:
-        on(url, fill, CLAIMS + 20)
-        return figures("claim", side, url, CLAIMS, session)["p50_s"]
-
-    pairs = alternate(lambda: p50_s("port"), lambda: p50_s("bare"), rounds=7)
+    on(url, fill, 2 * (ROUNDS + 2) * BLOCK)
+    with contestant("claim", "port", url, session) as port, contestant("claim", "bare", url, session) as bare:
+        pairs = alternate(lambda: port(BLOCK)["p50_s"], lambda: bare(BLOCK)["p50_s"], rounds=ROUNDS)
     ours, peer = (statistics.median(side) for side in zip(*pairs, strict=True))
-    return [
-        Row(
-            "durable claim, p50 (asyncpg on asyncio)",
-            f"{ours * 1e6:.0f} us",
-            f"{peer * 1e6:.0f} us",
-            median_ratio(pairs),
-            1.25,
-            at_least=False,
-        )
-    ]
+    name = "durable claim, p50 (asyncpg on asyncio)"
+    return [Row(name, f"{ours * 1e6:.0f} us", f"{peer * 1e6:.0f} us", median_ratio(pairs), 1.25, at_least=False)]

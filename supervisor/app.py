@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 
 import structlog
 import trio
@@ -68,10 +68,18 @@ def run_supervisor(
     make_undumpable()  # no child, and no agent, reads our environment through /proc (D50)
     if os.getpid() == 1:
         _log.warning("this is process 1: orphaned children will pile up; start the image through an init (PR-03)")
-    with Signals() as signals, _database(settings, embedded) as database, Guardian() as guardian:
+    # The watchdog begins after everything that is started from the main thread alone, and watches until the very end:
+    # the end of the process stays bounded (D12) while the embedded server waits for those who joined it.
+    with (
+        ExitStack() as to_the_end,
+        Signals() as signals,
+        _database(settings, embedded) as database,
+        Guardian() as guardian,
+    ):
         become_subreaper()
         supervisor = Supervisor(settings, resolved, guardian, signals, errand)
-        with supervisor.watchdog.watching(), supervisor.dumper, signals.kept():
+        to_the_end.enter_context(supervisor.watchdog.watching())
+        with supervisor.dumper, signals.kept():
             return trio.run(supervisor.main, database, instruments=[supervisor.clock])
 
 
@@ -162,6 +170,8 @@ class Supervisor:
 
     def survivors(self) -> Sequence[str]:
         """Who has not ended, for the forced end. Called from another thread: reads names only."""
+        if self.lifecycle.phase is Phase.GONE:
+            return ["the embedded PostgreSQL, which others still use"]
         if self.tree is None:
             return ["the start"]
         actors = [name for name, keeper in self.tree.keepers.items() if not keeper.done.is_set()]

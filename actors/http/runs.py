@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from typing import Final
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final, cast
 
 import structlog
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from actors.http.answers import ChildrenAnswer, ItemAnswer, ItemPage, RunAnswer, RunDetailAnswer, RunPage, told
 from actors.http.faults import FieldFault, Problem, invalid
@@ -80,13 +82,22 @@ async def _result(desk: Desk, call: Call) -> StreamingResponse:
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "private, no-store",
     }
-    return StreamingResponse(_pieces(stream), media_type="application/json", headers=headers)
+    return _Result(_pieces(stream), media_type="application/json", headers=headers)
 
 
-async def _pieces(stream: BlobStream) -> AsyncIterator[bytes]:
-    async for chunk in stream:
-        for start in range(0, len(chunk), PIECE_BYTES):
-            yield chunk[start : start + PIECE_BYTES]
+class _Result(StreamingResponse):
+    """Closes what it reads from, also when its client has left."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(cast(AsyncGenerator[bytes, None], self.body_iterator)):
+            await super().__call__(scope, receive, send)
+
+
+async def _pieces(stream: BlobStream) -> AsyncGenerator[bytes, None]:
+    async with aclosing(cast(AsyncGenerator[bytes, None], aiter(stream))) as chunks:
+        async for chunk in chunks:
+            for start in range(0, len(chunk), PIECE_BYTES):
+                yield chunk[start : start + PIECE_BYTES]
 
 
 def _no_result() -> Problem:

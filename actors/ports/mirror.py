@@ -78,8 +78,7 @@ async def mirror_bwb(
         text_file, doubts = await laws.bwb_text(bwb_id, expression)
         warnings = (*warnings, *doubts)
         saved.append(await _save(laws, folder, text_file))
-    for file in (*files, manifest_file):
-        saved.append(await _save(laws, folder, file))
+    saved += [await _save(laws, folder, file) for file in (*files, manifest_file)]
     law = MirroredLaw(bwb_id, title, tuple(e.label for e in wanted), tuple(saved), warnings)
     await trio.to_thread.run_sync(add_to_index, folder, law)
     return law

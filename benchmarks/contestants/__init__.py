@@ -10,4 +10,4 @@ import json
 
 def tell(**figures: float) -> None:
     """Print the result: durations in seconds (``_s``), sizes in bytes."""
-    print(json.dumps(figures))
+    print(json.dumps(figures), flush=True)

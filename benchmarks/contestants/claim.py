@@ -16,50 +16,53 @@ from schema.queue.terms import ClaimAnswer, ClaimRequest, Want
 from schema.rows import JobType
 
 
-async def timed(one: Callable[[], Awaitable[ClaimAnswer]], claims: int) -> float:
-    """The median time of single claims, one after the other; the same code runs on both loops."""
-    times = []
-    for _ in range(claims):
-        begin = time.perf_counter()
-        answer = await one()
-        times.append(time.perf_counter() - begin)
-        assert len(answer.jobs) == 1
-    return statistics.median(times)
+async def blocks(one: Callable[[], Awaitable[ClaimAnswer]]) -> None:
+    """For each line of standard input, the median time of so many single claims; the same code runs on both loops.
+
+    The parent asks both sides in turn, so that what the machine does besides hits both. Waiting for it blocks the loop.
+    """
+    for line in sys.stdin:
+        times = []
+        for _ in range(int(line)):
+            begin = time.perf_counter()
+            answer = await one()
+            times.append(time.perf_counter() - begin)
+            assert len(answer.jobs) == 1
+        tell(p50_s=statistics.median(times))
 
 
 def request() -> ClaimRequest:
     return ClaimRequest(uuid4(), "bench", (Want((JobType.TRAJECT_HARVEST,), 1),))
 
 
-def port(url: str, claims: int, _session: dict[str, str]) -> float:
+def port(url: str, _session: dict[str, str]) -> None:
     import trio
 
     from actors.ports.database import DatabaseSettings, open_database
 
-    async def main() -> float:
+    async def main() -> None:
         async with open_database(DatabaseSettings(url=url)) as database:
-            return await timed(lambda: database.run(claim, request()), claims)
+            await blocks(lambda: database.run(claim, request()))
 
-    return trio.run(main)
+    trio.run(main)
 
 
-def bare(url: str, claims: int, session: dict[str, str]) -> float:
+def bare(url: str, session: dict[str, str]) -> None:
     """``session`` are the server settings that the port makes for its sessions: the same plans on both sides."""
     import asyncio
 
     import asyncpg
 
-    async def main() -> float:
+    async def main() -> None:
         connection: Any = await asyncpg.connect(url, server_settings=session)
         try:
-            return await timed(lambda: claim(connection, request()), claims)
+            await blocks(lambda: claim(connection, request()))
         finally:
             await connection.close()
 
-    return asyncio.run(main())
+    asyncio.run(main())
+    assert "trio_asyncio" not in sys.modules
 
 
 if __name__ == "__main__":
-    side, url, claims = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    tell(p50_s={"port": port, "bare": bare}[side](url, claims, json.loads(sys.argv[4])))
-    assert side == "port" or "trio_asyncio" not in sys.modules
+    {"port": port, "bare": bare}[sys.argv[1]](sys.argv[2], json.loads(sys.argv[3]))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 import urllib.request
 from collections import Counter
@@ -15,9 +19,11 @@ import pytest
 import trio
 
 from supervisor import exitcodes
-from tests.kit.postgres import PrivatePostgres
+from supervisor.embedded.server import running_on
+from tests.kit.postgres import PrivatePostgres, temporary_folder
+from tests.kit.probe import ROOT
 from tests.kit.processes import alive, until
-from tests.kit.supervisors import Fleet, fleet
+from tests.kit.supervisors import QUICK, Fleet, SupervisorProcess, fleet
 
 
 @pytest.fixture
@@ -152,6 +158,29 @@ async def test_the_end_is_bounded_whatever_a_job_does(pod: Fleet, payload: dict[
     assert 9 < time.monotonic() - begin < 12
     (forced,) = [line for line in one.lines() if str(line.get("event")).startswith("ended by force")]
     assert any(name.startswith("probe job") for name in forced["survivors"])
+
+
+@pytest.mark.time_limit(90)
+@pytest.mark.slow
+async def test_the_end_is_bounded_while_others_use_the_embedded_server(tmp_path: Path) -> None:
+    # D12, D25: commands that joined get their time, but not more than the platform gives us
+    with temporary_folder() as home:
+        base = home / "regelrecht-supervisor" / "postgres"
+        environ = {"XDG_DATA_HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **QUICK}
+        log = tmp_path / "log"
+        argv = [sys.executable, "-m", "supervisor", "run", "--roles", "harvest", "--embedded"]
+        with log.open("wb") as stderr, subprocess.Popen(argv, env=environ, cwd=tmp_path, stderr=stderr) as process:
+            one = SupervisorProcess(process, log)
+            await one.ready(limit_s=40)
+            with (base / "users").open() as users:
+                fcntl.flock(users, fcntl.LOCK_SH)
+                begin = time.monotonic()
+                one.signal(signal.SIGTERM)
+                assert await one.exit_code(limit_s=20) == exitcodes.ESCALATED
+                assert time.monotonic() - begin < float(QUICK["SUPERVISOR_DRAIN_SECS"]) + 10 + 1
+            (forced,) = [line for line in one.lines() if str(line.get("event")).startswith("ended by force")]
+            assert forced["survivors"] == ["the embedded PostgreSQL, which others still use"]
+            await until(lambda: not running_on(base / "data"))  # it dies with its owner
 
 
 async def test_a_task_that_holds_the_loop_is_named_with_its_stack(pod: Fleet) -> None:

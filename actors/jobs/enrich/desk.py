@@ -14,7 +14,6 @@ from actors.jobs.enrich.library import Library
 from actors.jobs.enrich.settings import EnrichSettings
 from actors.ports.agentfolders import AgentFileRefused, AttemptFolder, SliceFolder, read_agent_file
 from protocols import enrichmentfile, envelope, progressdoc
-from protocols.compose import LawSource
 from protocols.enrichpayload import EnrichPayload
 from protocols.failures import JsonObject, ProviderTrouble
 from protocols.gates.reading import NoCorpus, Surroundings
@@ -80,15 +79,15 @@ class Desk:
         """As an agent in ``folder`` is told."""
         return Paths(self.path, self.envelope_path, str(folder.checkout / self.note_path))
 
-    def numbers(self, source: LawSource | None = None) -> tuple[str, ...]:
+    def numbers(self) -> tuple[str, ...]:
         """Of the window."""
-        numbers = (source or self.draft.source()).numbers
+        numbers = self.draft.opening.numbers
         return tuple(numbers[position] for position in self.window.positions)
 
     @property
     def gap_key(self) -> str:
         """The word of the law's schema version for a gap."""
-        tree = self.draft.source().tree
+        tree = self.draft.opening.tree
         return MARKINGS if has_markings(version_of(tree)) else UNTRANSLATABLES
 
     @property

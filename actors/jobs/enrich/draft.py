@@ -32,7 +32,8 @@ class Snapshot:
 class Draft:
     """``start``: the law as the run found it. ``law``: composed. ``on_disk``: the same, or a proposal that cannot be read.
 
-    Gates read ``on_disk``; only ``law`` is ever published.
+    Gates read ``on_disk``; only ``law`` is ever published. ``opening`` is the law as it was laid out, parsed once: the
+    numbers of its entries and its header stay what they are, whatever agents do (D41).
     """
 
     checkout: Path
@@ -40,12 +41,13 @@ class Draft:
     start: bytes = field(repr=False)
     law: bytes = field(repr=False)
     on_disk: bytes = field(repr=False)
+    opening: LawSource = field(repr=False)
     discarded_edits: int = 0
 
     @classmethod
     async def begin(cls, checkout: Path, path: str, *, start: bytes, law: bytes) -> Draft:
         """Lay ``law`` out for the agent. ``start`` differs from it when an earlier attempt left something."""
-        draft = cls(checkout, path, start, law, law)
+        draft = cls(checkout, path, start, law, law, await trio.to_thread.run_sync(LawSource.read, law))
         await lay_out(checkout, {path: law})
         return draft
 
@@ -62,10 +64,6 @@ class Draft:
     @property
     def snapshot(self) -> Snapshot:
         return Snapshot(self.law, self.on_disk)
-
-    def source(self) -> LawSource:
-        """The composed law with the places of its entries."""
-        return LawSource.read(self.law)
 
     async def take(self, assigned: Collection[int]) -> None:
         """Compose what the agent left in the checkout; a proposal that cannot be read stays there as it is."""

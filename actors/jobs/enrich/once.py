@@ -194,7 +194,7 @@ class LocalLaw:
         parts = await assignments_of(desk)
         folders = await folders_of(desk, len(parts))
         prompts = [prompt_of(desk, folder, part) for folder, part in zip(folders, parts, strict=True)]
-        numbers = desk.draft.source().numbers
+        numbers = desk.draft.opening.numbers
         slices = []
         for order, part in zip(desk.calls.translations(folders, prompts, desk.attach), parts, strict=True):
             async with self.lane.slice_call(order, label="translate", limit_s=math.inf, credential=None) as call:

@@ -70,7 +70,7 @@ async def window_gates(desk: Desk) -> None:
 async def closing_pass(desk: Desk) -> None:
     """Once per law, after its last window, over all entries: connect, check the bindings, and the schema again."""
     before = desk.draft.law
-    everything = range(len(desk.draft.source().entries))
+    everything = range(len(desk.draft.opening.entries))
     around = await _around(desk)
     bound = await trio.to_thread.run_sync(reconcile, desk.draft.law, partial(measure, around=around))
     if bound.bound:

@@ -65,7 +65,7 @@ async def translate(desk: Desk) -> None:
 
 async def assignments_of(desk: Desk) -> list[tuple[int, ...]]:
     """The positions that each agent gets."""
-    source = desk.draft.source()
+    source = desk.draft.opening
     window = desk.window.positions
     entries = [(source.numbers[position], str(source.entries[position].tree.get("text", ""))) for position in window]
     cut = await trio.to_thread.run_sync(slices, entries, desk.settings.window_concurrency)
@@ -84,7 +84,7 @@ async def folders_of(desk: Desk, count: int) -> list[SliceFolder]:
 
 def prompt_of(desk: Desk, folder: SliceFolder, positions: Sequence[int]) -> str:
     """What the agent in ``folder`` is told to do with the entries at these positions."""
-    source = desk.draft.source()
+    source = desk.draft.opening
     numbers = [source.numbers[position] for position in positions]
     large = len(desk.draft.law) >= ATTACH_LIMIT_BYTES
     whole = not desk.window.windowed and len(positions) == desk.window.total
