@@ -123,8 +123,11 @@ class Scheduler:
         task_status.started()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._stop_at_drain, nursery.cancel_scope)
+            minute = 0.0
             while True:
-                minute = math.floor(self.clock() / MINUTE_S + 1) * MINUTE_S
+                # Woken a hair before its minute, the clock would name that minute again.
+                coming = math.floor(self.clock() / MINUTE_S + 1) * MINUTE_S
+                minute = coming + MINUTE_S if coming == minute else coming
                 await trio.sleep(minute - self.clock() + random.uniform(0, self.rule.jitter_s))
                 await self.run_once(minute)
 

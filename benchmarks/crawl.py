@@ -23,8 +23,7 @@ def _site() -> Iterator[str]:
     command = [sys.executable, "-m", f"{_CONTESTANTS}.crawl_site"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        yield server.stdout.readline().strip()
-        server.communicate()
+        yield server.stdout.readline().strip()  # leaving closes its input, which ends it
 
 
 def _figures(name: str, *arguments: object) -> dict[str, float]:

@@ -25,7 +25,7 @@ def run() -> list[Row]:
             growth.append(found["growth_bytes"])
             return found["bytes_per_s"]
 
-        pairs = alternate(ours, lambda: figures("lines", "json", path)["bytes_per_s"], rounds=3)
+        pairs = alternate(ours, lambda: figures("lines", "json", path)["bytes_per_s"], rounds=7)
     mine, peer = (statistics.median(found) for found in zip(*pairs, strict=True))
     speeds = (f"{mine / 1e6:.0f} MB/s", f"{peer / 1e6:.0f} MB/s")
     most = max(growth)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 import structlog
 import trio
@@ -89,19 +89,23 @@ class Parts(Protocol):
     async def receive(self) -> bytes: ...
 
 
-@frozen
+@define(eq=False)
 class BlobStream:
-    """A blob as it is read: its size first, so that headers can be sent, then its bytes."""
+    """A blob as it is read, once: its size first, so that headers can be sent, then its bytes."""
 
     size_bytes: int
-    _read: Callable[[int, int], Any]
+    _read: Callable[[int, int], Awaitable[bytes]]
+    _at: int = field(init=False, default=0)
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        at = 0
-        while at < self.size_bytes:
-            chunk: bytes = await self._read(at, min(READ_BYTES, self.size_bytes - at))
-            at += len(chunk)
-            yield chunk
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._at >= self.size_bytes:
+            raise StopAsyncIteration
+        chunk = await self._read(self._at, min(READ_BYTES, self.size_bytes - self._at))
+        self._at += len(chunk)
+        return chunk
 
 
 @define(eq=False)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 
 import trio
 
@@ -35,6 +36,9 @@ def text(number: int) -> bytes:
     return f"Regel {number} van de uitleg over de toeslag, zonder opmaak.\n".encode() * 350
 
 
+_KINDS: dict[str, Callable[[int], bytes]] = {"pages": html, "texts": text}
+
+
 async def _answer(stream: trio.SocketStream) -> None:
     """GET after GET; what is asked for stands in the first line: ``/pages/NUMBER`` or ``/texts/NUMBER``."""
     async with stream:
@@ -47,12 +51,14 @@ async def _answer(stream: trio.SocketStream) -> None:
                 waiting += chunk
             head, _, waiting = waiting.partition(b"\r\n\r\n")
             kind, _, number = head.split(b" ", 2)[1].decode().strip("/").partition("/")
-            known = kind in ("pages", "small")
-            body = html(int(number), 2 if kind == "small" else None) if known else b""
-            status = "200 OK" if known else "404 Not Found"
-            answer = (
-                f"HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {len(body)}\r\n\r\n"
+            make = _KINDS.get(kind)
+            body = b"" if make is None else make(int(number))
+            status = "404 Not Found" if make is None else "200 OK"
+            media_type = "text/plain" if kind == "texts" else "text/html"
+            head_lines = (
+                f"HTTP/1.1 {status}\r\ncontent-type: {media_type}; charset=utf-8\r\ncontent-length: {len(body)}"
             )
+            answer = f"{head_lines}\r\n\r\n"
             await stream.send_all(answer.encode() + body)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
-import trio.testing
 from attrs import define, field
 from structlog.typing import EventDict
+from trio.testing import MockClock
 
 from actors.ports.lifecycle import Lifecycle
 from actors.scheduler import Scheduler, Tally, TickRule
@@ -43,7 +43,7 @@ ORIGIN = [0.0]
 
 
 @pytest.fixture
-async def ticks(autojump_clock: trio.testing.MockClock) -> Ticks:
+async def ticks() -> Ticks:
     ORIGIN[0] = trio.current_time()
     return Ticks()
 
@@ -61,14 +61,16 @@ async def run_for(actor: Scheduler, seconds: float) -> None:
 
 
 @pytest.mark.claim("S3-035")
-async def test_it_ticks_at_each_minute_of_the_wall_clock(ticks: Ticks) -> None:
+async def test_it_ticks_at_each_minute_of_the_wall_clock(ticks: Ticks, autojump_clock: MockClock) -> None:
     actor = scheduler(ticks)
     await run_for(actor, 200)
     assert ticks.begun == pytest.approx([MINUTE, MINUTE + 60, MINUTE + 120])
     assert actor.ticks == 3
 
 
-async def test_supervisors_that_share_a_database_do_not_tick_in_the_same_instant(ticks: Ticks) -> None:
+async def test_supervisors_that_share_a_database_do_not_tick_in_the_same_instant(
+    ticks: Ticks, autojump_clock: MockClock
+) -> None:
     await run_for(scheduler(ticks, jitter_s=5), 3600)
     late = [at - MINUTE - 60 * number for number, at in enumerate(ticks.begun)]
     assert all(0 <= seconds <= 5 for seconds in late)
@@ -76,7 +78,9 @@ async def test_supervisors_that_share_a_database_do_not_tick_in_the_same_instant
 
 
 @pytest.mark.claim("S3-088")
-async def test_a_tick_that_takes_too_long_is_cut_and_the_next_one_comes_in_time(ticks: Ticks) -> None:
+async def test_a_tick_that_takes_too_long_is_cut_and_the_next_one_comes_in_time(
+    ticks: Ticks, autojump_clock: MockClock
+) -> None:
     async def hang() -> Tally:
         await trio.sleep(1000)
         return Counter()
@@ -88,7 +92,9 @@ async def test_a_tick_that_takes_too_long_is_cut_and_the_next_one_comes_in_time(
     assert (actor.cut, actor.ticks) == (1, 1)
 
 
-async def test_a_tick_that_could_not_begin_in_time_is_dropped_and_none_pile_up(ticks: Ticks) -> None:
+async def test_a_tick_that_could_not_begin_in_time_is_dropped_and_none_pile_up(
+    ticks: Ticks, autojump_clock: MockClock
+) -> None:
     actor = scheduler(ticks)
     await actor.run_once(now() - 51)
     await actor.run_once(now() - 500)
@@ -99,7 +105,7 @@ async def test_a_tick_that_could_not_begin_in_time_is_dropped_and_none_pile_up(t
 
 @pytest.mark.parametrize("error", [DatabaseUnavailable("away"), ValueError("a defect")])
 async def test_a_tick_that_fails_is_counted_and_the_next_one_comes(
-    ticks: Ticks, said: list[EventDict], error: Exception
+    ticks: Ticks, autojump_clock: MockClock, said: list[EventDict], error: Exception
 ) -> None:
     async def fail() -> Tally:
         raise error
@@ -111,7 +117,7 @@ async def test_a_tick_that_fails_is_counted_and_the_next_one_comes(
     assert [line["log_level"] for line in said if line["event"].startswith("tick ")]
 
 
-async def test_what_ticks_did_is_counted(ticks: Ticks) -> None:
+async def test_what_ticks_did_is_counted(ticks: Ticks, autojump_clock: MockClock) -> None:
     async def fire() -> Tally:
         return Counter(fired=2, suppressed=1)
 
@@ -121,7 +127,9 @@ async def test_what_ticks_did_is_counted(ticks: Ticks) -> None:
     assert actor.counts == {"fired": 4, "suppressed": 2}
 
 
-async def test_it_ends_when_the_drain_begins_also_in_the_middle_of_a_tick(ticks: Ticks) -> None:
+async def test_it_ends_when_the_drain_begins_also_in_the_middle_of_a_tick(
+    ticks: Ticks, autojump_clock: MockClock
+) -> None:
     actor = scheduler(ticks)
 
     async def drain() -> Tally:

@@ -21,6 +21,7 @@ import trio
 from supervisor import exitcodes
 from supervisor.embedded.server import running_on
 from tests.kit.postgres import PrivatePostgres, temporary_folder
+from tests.kit.postgres_lines import lines
 from tests.kit.probe import ROOT
 from tests.kit.processes import alive, until
 from tests.kit.supervisors import QUICK, Fleet, SupervisorProcess, fleet
@@ -160,6 +161,37 @@ async def test_the_end_is_bounded_whatever_a_job_does(pod: Fleet, payload: dict[
     assert any(name.startswith("probe job") for name in forced["survivors"])
 
 
+@pytest.mark.time_limit(60)
+@pytest.mark.slow
+@pytest.mark.parametrize("hurt", ["cut", "stall"])
+async def test_the_end_is_bounded_with_deaf_children_and_a_database_that_went_away(
+    private_postgres: PrivatePostgres, fragile_pod: Fleet, hurt: str
+) -> None:
+    # SD-02, D12: nothing can be handed back, children do not listen, and the process is gone in time all the same
+    pod = fragile_pod
+    with lines(private_postgres.url) as made:
+        line = made.add(pod.folder / "line")
+        one = pod.start({"DATABASE_URL": line.url(private_postgres.url)}, SUPERVISOR_DRAIN_SECS="1", slots=6)
+        await one.ready()
+        await pod.add(
+            [{"seconds": 60, "child": "deaf"}] * 2 + [{"seconds": 60}] * 2 + [{"seconds": 60, "effect": True}] * 2
+        )
+        await until(lambda: len(pod.entries()) == 6 and len(one.children()) == 2)
+        children = one.children()
+        getattr(line, hurt)()
+        begin = time.monotonic()
+        one.signal(signal.SIGTERM)
+        assert await one.exit_code(limit_s=20) in {exitcodes.CLEAN, exitcodes.ESCALATED}
+        assert time.monotonic() - begin < 1 + 10 + 1
+        await until(lambda: not alive(children))
+        line.heal()
+    heir = pod.start()
+    await pod.sql("UPDATE jobs SET payload = '{}' WHERE status <> 'completed'")
+    await pod.wait_until({"completed": 6})  # nothing is lost: the reaper took what was not handed back
+    heir.signal(signal.SIGTERM)
+    assert await heir.exit_code() == exitcodes.CLEAN
+
+
 @pytest.mark.time_limit(90)
 @pytest.mark.slow
 async def test_the_end_is_bounded_while_others_use_the_embedded_server(tmp_path: Path) -> None:
@@ -169,7 +201,7 @@ async def test_the_end_is_bounded_while_others_use_the_embedded_server(tmp_path:
         environ = {"XDG_DATA_HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **QUICK}
         log = tmp_path / "log"
         argv = [sys.executable, "-m", "supervisor", "run", "--roles", "harvest", "--embedded"]
-        with log.open("wb") as stderr, subprocess.Popen(argv, env=environ, cwd=tmp_path, stderr=stderr) as process:
+        with log.open("wb") as stderr, subprocess.Popen(argv, env=environ, cwd=tmp_path, stderr=stderr) as process:  # noqa: ASYNC220
             one = SupervisorProcess(process, log)
             await one.ready(limit_s=40)
             with (base / "users").open() as users:

@@ -104,7 +104,7 @@ async def _read_request(connection: h11.Connection, stream: trio.abc.Stream) -> 
     while True:
         event = connection.next_event()
         if event is h11.NEED_DATA:
-            connection.receive_data(await stream.receive_some(65536))
+            connection.receive_data(bytes(await stream.receive_some(65536)))
         elif isinstance(event, h11.Request):
             headers = {name.decode(): value.decode() for name, value in event.headers}
             found = Request(event.target.decode(), headers, trio.current_time())

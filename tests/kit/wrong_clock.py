@@ -26,7 +26,7 @@ def shift(offset_s: float) -> None:
         def __instancecheck__(cls, value: object) -> bool:
             return isinstance(value, right)
 
-    class Wrong(right, metaclass=Kind):
+    class Wrong(right, metaclass=Kind):  # type: ignore[valid-type, misc]
         @classmethod
         def now(cls, tz: datetime.tzinfo | None = None) -> Any:
             return right.now(tz) + datetime.timedelta(seconds=offset_s)

@@ -51,7 +51,7 @@ async def test_nobody_comes_in_without_a_good_token(api: Api) -> None:
         f"rrs_{10**17}_{secret}",
         f"rrs_٣_{secret}",
     ):
-        headers = {} if bad is None else {"Authorization": f"Bearer {bad}".encode()}
+        headers = [] if bad is None else [(b"Authorization", f"Bearer {bad}".encode())]
         answer = await api.client.get(f"/workspaces/{api.workspace}", headers=headers)
         assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthorized"), bad
     basic = await api.client.get(f"/workspaces/{api.workspace}", headers={"Authorization": f"Basic {made.text}"})
