@@ -11,8 +11,8 @@ from benchmarks.report import Row, alternate, median_ratio
 from benchmarks.stage import Stage, on
 from schema.connection import Connection
 
-BLOCK = 20
-ROUNDS = 60
+BLOCK = 100
+ROUNDS = 15
 _FILL = """
 INSERT INTO jobs (job_type, law_id) SELECT 'traject_harvest', 'L' || n FROM generate_series(1, $1) AS n
 """

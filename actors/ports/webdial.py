@@ -10,7 +10,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Self
 
 import httpcore
 import httpx
@@ -109,7 +109,7 @@ class WebTransport(httpx.AsyncBaseTransport):
         return httpx.Response(
             status_code=response.status,
             headers=response.headers,
-            stream=_Body(response.stream, response.aclose),
+            stream=_Body(aiter(response.stream), response.aclose),
             extensions=response.extensions,
         )
 
@@ -119,13 +119,15 @@ class WebTransport(httpx.AsyncBaseTransport):
 
 @define
 class _Body(httpx.AsyncByteStream):
-    _parts: AsyncIterable[bytes]
+    _parts: AsyncIterator[bytes]
     _close: Callable[[], Awaitable[None]]
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
         with _as_httpx():
-            async for part in self._parts:
-                yield part
+            return await anext(self._parts)
 
     async def aclose(self) -> None:
         with _as_httpx():

@@ -28,12 +28,20 @@ def pod(database_url: str, tmp_path: Path) -> Iterator[Fleet]:
         yield made
 
 
+@pytest.fixture
+def fragile_pod(private_postgres: PrivatePostgres, tmp_path: Path) -> Iterator[Fleet]:
+    """On a database server of its own."""
+    with fleet(private_postgres.url, tmp_path) as made:
+        yield made
+
+
 @pytest.mark.time_limit(60)
 async def test_children_end_when_beats_stay_unanswered_and_the_job_is_done_afterwards(
-    private_postgres: PrivatePostgres, tmp_path: Path
+    private_postgres: PrivatePostgres, fragile_pod: Fleet, tmp_path: Path
 ) -> None:
     # QH-07: no answer and no error either; the fence is at half the orphan timeout of 3 s
-    with fleet(private_postgres.url, tmp_path) as pod, lines(private_postgres.url) as made:
+    pod = fragile_pod
+    with lines(private_postgres.url) as made:
         line = made.add(tmp_path / "line")
         one = pod.start({"DATABASE_URL": line.url(private_postgres.url)}, slots=1)
         await one.ready()

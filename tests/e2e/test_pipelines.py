@@ -36,9 +36,8 @@ def pod(database_url: str, tmp_path: Path) -> Iterator[Fleet]:
 async def site() -> AsyncIterator[Website]:
     async with website() as made:
         for number in range(PAGES):
-            made.replies[f"/{number}"] = page(
-                article(f"Pagina {number}", f"Tekst van pagina {number} over de toeslag.")
-            )
+            words = f"Tekst van pagina {number} over de toeslag."
+            made.serve(f"/{number}", page(article(f"Pagina {number}", words)))
         yield made
 
 
@@ -50,47 +49,41 @@ class Estate:
     site: Website
     workspace: int = field(init=False)
 
-    def sql(self, query: str, *args: Any) -> list[dict[str, Any]]:
-        async def fetch(connection: Any) -> list[dict[str, Any]]:
-            return [dict(row) for row in await connection.fetch(query, *args)]
-
-        rows: list[dict[str, Any]] = run_on(self.pod.database_url, fetch)
-        return rows
+    async def sql(self, query: str, *args: Any) -> list[dict[str, Any]]:
+        return await self.pod.sql(query, *args)
 
     def start(self, *, roles: str = "pipelines", **environ: str) -> SupervisorProcess:
-        return self.pod.start(
-            roles=roles,
-            CRAWL_ALLOW_CIDRS="127.0.0.0/8",
-            CRAWL_ALLOWED_PORTS=str(self.site.port),
-            CRAWL_HOST_DELAY_MS="0",
-            WEB_CRAWL_CREDIT_BILLING_ENABLED="1",
-            BLOB_LOCAL_ROOT=str(self.pod.folder / "blobs"),
-            SUPERVISOR_REPL="0",
-            **environ,
-        )
+        settings = {
+            "CRAWL_ALLOW_CIDRS": "127.0.0.0/8",
+            "CRAWL_ALLOWED_PORTS": str(self.site.port),
+            "CRAWL_HOST_DELAY_MS": "0",
+            "WEB_CRAWL_CREDIT_BILLING_ENABLED": "1",
+            "BLOB_LOCAL_ROOT": str(self.pod.folder / "blobs"),
+            "SUPERVISOR_REPL": "0",
+        }
+        return self.pod.start({**settings, **environ}, roles=roles)
 
     async def found(self) -> None:
         """Owner, workspace, credit; the job types are there once a supervisor with such a role was."""
-        owner = self.sql(
+        [owner] = await self.sql(
             "INSERT INTO accounts (person_sub, email, name) VALUES ('o', 'o@example.org', 'O') RETURNING id"
-        )[0]["id"]
-        self.workspace = self.sql("INSERT INTO workspaces (name, owner_id) VALUES ('W', $1) RETURNING id", owner)[0][
-            "id"
-        ]
-        self.sql("INSERT INTO credit_wallets (owner_id, balance_micros) VALUES ($1, $2)", owner, CREDIT)
-        self.sql("INSERT INTO credit_entries (owner_id, amount_micros) VALUES ($1, $2)", owner, CREDIT)
-        self.sql(
+        )
+        [made] = await self.sql("INSERT INTO workspaces (name, owner_id) VALUES ('W', $1) RETURNING id", owner["id"])
+        self.workspace = made["id"]
+        await self.sql("INSERT INTO credit_wallets (owner_id, balance_micros) VALUES ($1, $2)", owner["id"], CREDIT)
+        await self.sql("INSERT INTO credit_entries (owner_id, amount_micros) VALUES ($1, $2)", owner["id"], CREDIT)
+        await self.sql(
             """
             INSERT INTO connectors (workspace_id, owner_id, name, connector_type, config)
             VALUES ($1, $2, 'site', 'WEBCRAWLER_CONNECTOR', $3::text::jsonb)
             """,
             self.workspace,
-            owner,
+            owner["id"],
             json.dumps({"INITIAL_URLS": [f"{self.site.url}/{number}" for number in range(PAGES)]}),
         )
 
-    def pipeline(self, *, save: bool, cron: str | None = None) -> int:
-        rows = self.sql(
+    async def pipeline(self, *, save: bool, cron: str | None = None) -> int:
+        rows = await self.sql(
             """
             INSERT INTO pipelines (workspace_id, connector_id, name, save_to_kb, schedule_cron)
             SELECT $1, id, 'P', $2, $3 FROM connectors RETURNING id
@@ -101,12 +94,12 @@ class Estate:
         )
         return int(rows[0]["id"])
 
-    def ask(self, pipeline: int) -> int:
-        [row] = self.sql(
+    async def ask(self, pipeline: int) -> int:
+        [row] = await self.sql(
             "INSERT INTO pipeline_runs (pipeline_id, trigger) VALUES ($1, 'manual') RETURNING id", pipeline
         )
         payload = {"run_id": row["id"], "pipeline_id": pipeline, "workspace_id": self.workspace, "trigger": "manual"}
-        self.sql(
+        await self.sql(
             """
             WITH job AS (
                 INSERT INTO jobs (job_type, law_id, priority, payload, max_attempts)
@@ -119,24 +112,26 @@ class Estate:
         )
         return int(row["id"])
 
-    def run(self, run_id: int) -> dict[str, Any]:
-        [row] = self.sql(
+    async def run(self, run_id: int) -> dict[str, Any]:
+        [row] = await self.sql(
             "SELECT *, status::text AS status, error::text AS error FROM pipeline_runs WHERE id = $1", run_id
         )
         return row
 
     async def ended(self, run_id: int, *, limit_s: float = 60) -> dict[str, Any]:
-        await until(lambda: self.run(run_id)["status"] not in ("pending", "running"), limit_s=limit_s)
-        return self.run(run_id)
+        with trio.fail_after(limit_s):
+            while (found := await self.run(run_id))["status"] in ("pending", "running"):  # noqa: ASYNC110 - others work on it
+                await trio.sleep(0.05)
+        return found
 
-    def settled(self, *, charged: int) -> None:
+    async def settled(self, *, charged: int) -> None:
         """The books are in order and nothing is held any more."""
-        assert self.sql("SELECT balance_micros, reserved_micros FROM credit_wallets") == [
+        assert await self.sql("SELECT balance_micros, reserved_micros FROM credit_wallets") == [
             {"balance_micros": CREDIT - charged, "reserved_micros": 0}
         ]
-        assert self.sql("SELECT COALESCE(sum(cost_micros), 0)::bigint AS n FROM token_usage") == [{"n": charged}]
-        assert self.sql("SELECT * FROM leases") == []
-        assert self.sql("SELECT id FROM pipeline_runs WHERE status IN ('pending', 'running')") == []
+        assert await self.sql("SELECT COALESCE(sum(cost_micros), 0)::bigint AS n FROM token_usage") == [{"n": charged}]
+        assert await self.sql("SELECT * FROM leases") == []
+        assert await self.sql("SELECT id FROM pipeline_runs WHERE status IN ('pending', 'running')") == []
 
 
 @pytest.fixture
@@ -148,12 +143,12 @@ async def estate(pod: Fleet, site: Website) -> Estate:
 
 async def prepared(estate: Estate) -> None:
     """A supervisor with the role ran once, so the job types are there (D23)."""
-    assert estate.sql("SELECT 1 FROM pg_enum WHERE enumlabel = 'pipeline_run'") == []
+    assert await estate.sql("SELECT 1 FROM pg_enum WHERE enumlabel = 'pipeline_run'") == []
     first = estate.start(roles="pipelines,connectors")
     await first.ready()
     first.signal(signal.SIGTERM)
     assert await first.exit_code() == exitcodes.CLEAN
-    assert len(estate.sql("SELECT 1 FROM pg_enum WHERE enumlabel IN ('pipeline_run', 'connector_index')")) == 2
+    assert len(await estate.sql("SELECT 1 FROM pg_enum WHERE enumlabel IN ('pipeline_run', 'connector_index')")) == 2
 
 
 @pytest.mark.slow
@@ -179,18 +174,17 @@ async def test_a_kill_at_any_moment_ends_in_one_charge_at_most_and_a_run_that_is
     await prepared(estate)
     if failpoint == "outcomes.write.after:5" and not save:
         failpoint = "outcomes.write.after:4"
-    run_id = estate.ask(estate.pipeline(save=save))
+    run_id = await estate.ask(await estate.pipeline(save=save))
     mortal = estate.start(FAILPOINT=failpoint)
-    await until(lambda: mortal.process.poll() is not None, limit_s=40)
-    assert mortal.process.returncode == -signal.SIGKILL
+    assert await mortal.exit_code(40) == -signal.SIGKILL
     estate.start()
     done = await estate.ended(run_id)
     assert done["status"] == "succeeded", done["error"]
     assert (done["crawls_attempted"], done["crawls_succeeded"]) == (PAGES, PAGES)
     assert done["charged_micros"] == PAGES * PRICE
-    estate.settled(charged=PAGES * PRICE)
+    await estate.settled(charged=PAGES * PRICE)
     if save:
-        assert estate.sql("SELECT count(*) AS n FROM documents WHERE state = 'ready'") == [{"n": PAGES}]
+        assert await estate.sql("SELECT count(*) AS n FROM documents WHERE state = 'ready'") == [{"n": PAGES}]
     else:
         result = json.loads((estate.pod.folder / "blobs" / done["result_blob_key"]).read_bytes())
         assert [entry["status"] for entry in result["runs"]] == ["success"] * PAGES
@@ -200,18 +194,18 @@ async def test_a_kill_at_any_moment_ends_in_one_charge_at_most_and_a_run_that_is
 @pytest.mark.time_limit(120)
 async def test_a_run_that_loses_its_worker_twice_is_failed_and_the_next_one_works(estate: Estate) -> None:
     await prepared(estate)
-    pipeline = estate.pipeline(save=True)
-    run_id = estate.ask(pipeline)
+    pipeline = await estate.pipeline(save=True)
+    run_id = await estate.ask(pipeline)
     for _ in range(2):
         mortal = estate.start(FAILPOINT="outcomes.write.after:3")
-        await until(lambda one=mortal: one.process.poll() is not None, limit_s=40)
+        assert await mortal.exit_code(40) == -signal.SIGKILL
     estate.start()
     done = await estate.ended(run_id)
     assert done["status"] == "failed"
     assert json.loads(done["error"])["code"] == "worker_lost"
-    estate.settled(charged=0)
-    assert (await estate.ended(estate.ask(pipeline)))["status"] == "succeeded"
-    estate.settled(charged=PAGES * PRICE)
+    await estate.settled(charged=0)
+    assert (await estate.ended(await estate.ask(pipeline)))["status"] == "succeeded"
+    await estate.settled(charged=PAGES * PRICE)
 
 
 @pytest.mark.slow
@@ -220,27 +214,27 @@ async def test_a_drain_in_the_middle_hands_the_run_to_the_next_supervisor_with_w
     estate: Estate, site: Website
 ) -> None:
     await prepared(estate)
-    run_id = estate.ask(estate.pipeline(save=True))
+    run_id = await estate.ask(await estate.pipeline(save=True))
     one = estate.start(CRAWL_HOST_DELAY_MS="1500", SUPERVISOR_DRAIN_SECS="0.2")
     await until(lambda: len(site.pages) >= 2, limit_s=30)
     one.signal(signal.SIGTERM)
     assert await one.exit_code() == exitcodes.CLEAN
-    assert estate.run(run_id)["status"] == "pending"
-    job = estate.sql("SELECT attempts, max_attempts, releases, status::text AS status FROM jobs")
+    assert (await estate.run(run_id))["status"] == "pending"
+    job = await estate.sql("SELECT attempts, max_attempts, releases, status::text AS status FROM jobs")
     assert job == [{"attempts": 1, "max_attempts": 3, "releases": 1, "status": "pending"}]
-    assert estate.sql("SELECT reserved_micros FROM credit_wallets") == [{"reserved_micros": 0}]
-    assert estate.sql("SELECT * FROM leases") == []
+    assert await estate.sql("SELECT reserved_micros FROM credit_wallets") == [{"reserved_micros": 0}]
+    assert await estate.sql("SELECT * FROM leases") == []
     estate.start()
     done = await estate.ended(run_id)
     assert (done["status"], done["crawls_succeeded"], done["claim_seq"]) == ("succeeded", PAGES, 2)
-    estate.settled(charged=PAGES * PRICE)
+    await estate.settled(charged=PAGES * PRICE)
 
 
 @pytest.mark.slow
 @pytest.mark.time_limit(60)
 async def test_a_running_run_is_cancelled_from_outside_and_costs_nothing(estate: Estate, site: Website) -> None:
     await prepared(estate)
-    run_id = estate.ask(estate.pipeline(save=True))
+    run_id = await estate.ask(await estate.pipeline(save=True))
     estate.start(CRAWL_HOST_DELAY_MS="3000")
     await until(lambda: len(site.pages) >= 1, limit_s=30)
 
@@ -250,7 +244,7 @@ async def test_a_running_run_is_cancelled_from_outside_and_costs_nothing(estate:
 
     await trio.to_thread.run_sync(run_on, estate.pod.database_url, cancel)
     assert (await estate.ended(run_id))["status"] == "cancelled"
-    estate.settled(charged=0)
+    await estate.settled(charged=0)
 
 
 @pytest.mark.slow
@@ -271,17 +265,17 @@ async def test_an_unknown_role_is_a_usage_error_that_names_the_known_ones(estate
 
 async def test_on_a_database_of_the_platform_the_job_types_need_a_word_of_the_operator(estate: Estate) -> None:
     # D23
-    estate.sql("CREATE TABLE _sqlx_migrations (version bigint PRIMARY KEY, description text NOT NULL)")
+    await estate.sql("CREATE TABLE _sqlx_migrations (version bigint PRIMARY KEY, description text NOT NULL)")
     one = estate.start(roles="scheduler")
     assert await one.exit_code() == exitcodes.USAGE
     assert "PIPELINES_ON_SHARED_DATABASE=1" in one.log.read_text()
-    assert estate.sql("SELECT 1 FROM pg_enum WHERE enumlabel = 'pipeline_run'") == []
+    assert await estate.sql("SELECT 1 FROM pg_enum WHERE enumlabel = 'pipeline_run'") == []
     allowed = estate.start(roles="scheduler", PIPELINES_ON_SHARED_DATABASE="1")
     await allowed.ready()
-    assert len(estate.sql("SELECT 1 FROM pg_enum WHERE enumlabel = 'pipeline_run'")) == 1
+    assert len(await estate.sql("SELECT 1 FROM pg_enum WHERE enumlabel = 'pipeline_run'")) == 1
 
 
 async def test_a_supervisor_without_such_a_role_adds_no_job_type(estate: Estate) -> None:
     one = estate.start(roles="harvest")
     await one.ready()
-    assert estate.sql("SELECT 1 FROM pg_enum WHERE enumlabel IN ('pipeline_run', 'connector_index')") == []
+    assert await estate.sql("SELECT 1 FROM pg_enum WHERE enumlabel IN ('pipeline_run', 'connector_index')") == []
