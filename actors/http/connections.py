@@ -70,8 +70,8 @@ class Connections:
         """Started with the addresses, once they are bound. OSError when the port is taken."""
         listeners = await trio.open_tcp_listeners(port, host=host)
         context = WorkerContext(None)
-        try:
-            async with trio.open_nursery() as handlers:
+        async with trio.open_nursery() as handlers:
+            try:
                 async with trio.open_nursery() as accepting:
                     handle = partial(self._handle, context)
                     accept = partial(trio.serve_listeners, handle, listeners, handler_nursery=handlers)
@@ -82,10 +82,10 @@ class Connections:
                 await context.terminated.set()  # idle connections end now, and no answer keeps its own open
                 with trio.move_on_after(self.grace_s):
                     await self._all_gone()
+            finally:
+                # Inside the nursery, which could not end otherwise, also when we are cancelled ourselves.
                 self._close()
                 handlers.cancel_scope.cancel(reason="grace is over")
-        finally:
-            self._close()
 
     async def _handle(self, context: WorkerContext, stream: trio.SocketStream) -> None:
         connection = Connection(stream)

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 import trio
+import trio.testing
 
 from protocols.messages import Phase
 from tests.kit.api import Api, serving
@@ -199,6 +200,22 @@ async def test_a_stream_that_does_not_end_is_cut_when_the_grace_is_over(shop: Sh
             with pytest.raises(httpx.RemoteProtocolError):
                 async for _ in chunks:
                     pass
+
+
+async def test_a_server_that_is_cancelled_ends_at_once_although_a_client_does_not_read(
+    shop: Shop, tmp_path: Path
+) -> None:
+    with trio.fail_after(20):
+        async with serving(shop, tmp_path) as api:
+            path, run = await finished(api)
+            await api.publish(run, b"x" * (32 * MEBIBYTE))
+            url = httpx.URL(api.url)
+            stream = await trio.open_tcp_stream(url.host, url.port or 80)
+            request = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {api.token}\r\n\r\n"
+            await stream.send_all(request.encode())
+            assert (await stream.receive_some(1024)).startswith(b"HTTP/1.1 200")
+            await trio.testing.wait_all_tasks_blocked(0.2)  # until the server can send no more
+    await stream.aclose()
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------
