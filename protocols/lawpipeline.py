@@ -105,6 +105,6 @@ def _flag(config: Mapping[str, Any], key: str) -> bool:
 def _date(value: object, today: dt.date) -> str | None:
     if not value:
         return None
-    if not isinstance(value, str):
+    if type(value) is not str:
         raise ValueError("DATE is a text such as 2026-01-01")
     return parse_date(value, today=today).isoformat()

@@ -140,7 +140,9 @@ class WebUrl:
 
     def at(self, path: str) -> WebUrl:
         """Another path of the same origin, without a query."""
-        return WebUrl(urlunsplit((self.scheme, urlsplit(self.text).netloc, path, "", "")), self.scheme, self.host, self.port)
+        return WebUrl(
+            urlunsplit((self.scheme, urlsplit(self.text).netloc, path, "", "")), self.scheme, self.host, self.port
+        )
 
     @property
     def literal(self) -> Address | None:

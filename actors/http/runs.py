@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import Final, cast
+from typing import Final, Self
 
 import structlog
+from attrs import define
 from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
 
 from actors.http.answers import ChildrenAnswer, ItemAnswer, ItemPage, RunAnswer, RunDetailAnswer, RunPage, told
 from actors.http.faults import FieldFault, Problem, invalid
@@ -82,22 +80,26 @@ async def _result(desk: Desk, call: Call) -> StreamingResponse:
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "private, no-store",
     }
-    return _Result(_pieces(stream), media_type="application/json", headers=headers)
+    return StreamingResponse(_Pieces(stream), media_type="application/json", headers=headers)
 
 
-class _Result(StreamingResponse):
-    """Closes what it reads from, also when its client has left."""
+@define
+class _Pieces:
+    """The chunks of a blob in pieces of at most ``PIECE_BYTES``, so that a slow client holds little of it."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with aclosing(cast(AsyncGenerator[bytes, None], self.body_iterator)):
-            await super().__call__(scope, receive, send)
+    stream: BlobStream
+    _chunk: bytes = b""
+    _at: int = 0
 
+    def __aiter__(self) -> Self:
+        return self
 
-async def _pieces(stream: BlobStream) -> AsyncGenerator[bytes, None]:
-    async with aclosing(cast(AsyncGenerator[bytes, None], aiter(stream))) as chunks:
-        async for chunk in chunks:
-            for start in range(0, len(chunk), PIECE_BYTES):
-                yield chunk[start : start + PIECE_BYTES]
+    async def __anext__(self) -> bytes:
+        while self._at >= len(self._chunk):
+            self._chunk, self._at = await anext(aiter(self.stream)), 0
+        piece = self._chunk[self._at : self._at + PIECE_BYTES]
+        self._at += PIECE_BYTES
+        return piece
 
 
 def _no_result() -> Problem:

@@ -1,6 +1,7 @@
-"""Our queue: ``single`` is ten workers that each hold one job, ``batch`` two that each hold fifty.
+"""Our queue: ``single`` is ten workers that claim one job and complete it, ``batch`` two that hold fifty each.
 
-Whoever is done completes its jobs and claims the next in one transaction: one commit a turn. All rows are kept.
+Single workers use the queue port as supervisors do; completions that come together share a statement. Who holds a batch
+completes it and claims the next in one transaction: one commit a turn. All rows are kept.
 """
 
 from __future__ import annotations
@@ -13,22 +14,34 @@ from uuid import uuid4
 import trio
 
 from actors.ports.database import Database, DatabaseSettings, open_database
+from actors.ports.pgqueue import PgQueue
 from benchmarks.contestants import tell
 from schema.queue.terms import ClaimRequest, Want
 from schema.queue.turnover import turn_over
 from schema.rows import JobType, Lease
 
-LANES = {"single": (10, 1), "batch": (2, 50)}
-"""How many workers, and how many jobs each of them claims at once."""
+WORKERS = {"single": 10, "batch": 2}
+BATCH = 50
 
 
-async def work(database: Database, slots: int) -> int:
+def request(slots: int) -> ClaimRequest:
+    return ClaimRequest(uuid4(), "bench", (Want((JobType.TRAJECT_HARVEST,), slots),))
+
+
+async def single(queue: PgQueue) -> int:
     """Until nothing is left; how many jobs that were."""
+    done = 0
+    while jobs := (await queue.claim(request(1))).jobs:
+        await queue.complete(jobs[0].lease_held, None)
+        done += 1
+    return done
+
+
+async def batch(database: Database) -> int:
     held: dict[Lease, None] = {}
     done = 0
     while True:
-        request = ClaimRequest(uuid4(), "bench", (Want((JobType.TRAJECT_HARVEST,), slots),))
-        ended, answer = await database.transact(turn_over, held, request)
+        ended, answer = await database.transact(turn_over, held, request(BATCH))
         done += len(ended)
         held = {job.lease_held: None for job in answer.jobs}
         if not held:
@@ -36,13 +49,15 @@ async def work(database: Database, slots: int) -> int:
 
 
 async def main(side: str, url: str, jobs: int) -> None:
-    workers, slots = LANES[side]
+    workers = WORKERS[side]
     done: list[int] = []
 
-    async def worker() -> None:
-        done.append(await work(database, slots))
-
     async with open_database(DatabaseSettings(url=url, max_connections=workers + 2)) as database:
+        queue = PgQueue(database)
+
+        async def worker() -> None:
+            done.append(await (single(queue) if side == "single" else batch(database)))
+
         await _connect(database, workers)
         begin = time.perf_counter()
         async with trio.open_nursery() as nursery:

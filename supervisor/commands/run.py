@@ -22,7 +22,12 @@ SIGTERM or Ctrl-C once: take no more jobs, let running ones finish (SUPERVISOR_D
 Twice: hand them back at once. Three times: end without ceremony; the jobs come back after the orphan timeout.
 """
 )
-@click.option("--roles", required=True, metavar="ROLE[,ROLE]", help="What to do: harvest, enrich, pipelines, connectors, scheduler.")
+@click.option(
+    "--roles",
+    required=True,
+    metavar="ROLE[,ROLE]",
+    help="What to do: harvest, enrich, pipelines, connectors, scheduler.",
+)
 @embedded_option
 def command(roles: str, embedded: bool) -> None:
     """Take jobs from the queue and do them, until told to stop.

@@ -30,7 +30,10 @@ def workload(random_: random.Random, batch: int = 0) -> list[Order]:
         return round(random_.uniform(0.1, 2) * seconds, 2)
 
     payloads: list[Mapping[str, Any]] = [
-        *({"seconds": about(0.8)} for _ in range(14)),
+        *({"seconds": about(0.8)} for _ in range(10)),
+        # long ones, so that a holder that lost its lease and did not notice would be seen at work beside the next one
+        *({"seconds": round(random_.uniform(3, 11), 2)} for _ in range(4)),
+        *({"seconds": round(random_.uniform(3, 11), 2), "child": True} for _ in range(2)),
         *({"seconds": about(0.2), "settle": True} for _ in range(10)),
         *({"seconds": about(1), "child": True} for _ in range(5)),
         *({"seconds": about(0.3), "push": True} for _ in range(7)),

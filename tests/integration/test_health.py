@@ -40,9 +40,7 @@ async def test_a_supervisor_that_claims_is_ready(client: httpx.AsyncClient) -> N
     assert (answer.status_code, answer.json()["status"], answer.json()["jobs"]) == (200, "ready", 2)
 
 
-async def test_pauses_are_a_detail_and_no_reason_to_be_unready(
-    client: httpx.AsyncClient, now: list[Condition]
-) -> None:
+async def test_pauses_are_a_detail_and_no_reason_to_be_unready(client: httpx.AsyncClient, now: list[Condition]) -> None:
     now[0] = evolve(FINE, paused=("harvest", "provider:claude"))
     answer = await client.get("/readyz")
     assert (answer.status_code, answer.json()["paused"]) == (200, ["harvest", "provider:claude"])

@@ -23,7 +23,16 @@ def test_a_change_of_pauses_survives_the_way() -> None:
 
 @pytest.mark.parametrize(
     "payload",
-    ["", "cancel", "[]", "null", '{"cancel": 7}', '{"cancel": "no uuid"}', f'{{"drop": "{UUID("6f9d0f1e-6a43-4a08-9f0c-0d4a3c1b7e55")}"}}', "[" * 7999],
+    [
+        "",
+        "cancel",
+        "[]",
+        "null",
+        '{"cancel": 7}',
+        '{"cancel": "no uuid"}',
+        f'{{"drop": "{UUID("6f9d0f1e-6a43-4a08-9f0c-0d4a3c1b7e55")}"}}',
+        "[" * 7999,
+    ],
 )
 def test_noise_is_nothing(payload: str) -> None:
     assert control.parse(payload) is None
