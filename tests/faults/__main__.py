@@ -23,6 +23,7 @@ from tests.faults.round import play
 from tests.kit.postgres import temporary_folder
 
 PER_ROUND = 10
+_NOT_KEPT = shutil.ignore_patterns("disk", ".s.*", "mirror", "probe-clone-*")
 
 
 @click.command(help=__doc__)
@@ -59,9 +60,7 @@ def _rounds(
         if outcome.verdict.problems:
             click.echo(f"  again: make faults N={len(plan.faults)} SEED={plan.seed} HARVESTS=0")
             if keep is not None:
-                shutil.copytree(
-                    folder / "round", keep / f"round-{plan.seed}", ignore=shutil.ignore_patterns("disk", ".s.*")
-                )
+                shutil.copytree(folder / "round", keep / f"round-{plan.seed}", dirs_exist_ok=True, ignore=_NOT_KEPT)
         shutil.rmtree(folder / "round", ignore_errors=True)
 
 

@@ -33,8 +33,7 @@ ORPHAN_S = 8.0
 """Then the fence is at 4 s, which leaves room for a deaf child to die (2 s) on a busy machine."""
 DRAIN_S = 2.0
 END_S = DRAIN_S + 10
-JOB_LIMIT_S = 16.0
-MAX_OUTAGE = 1.6 * ORPHAN_S
+JOB_LIMIT_S = 15.0
 HARVESTS = 5
 """In each batch of jobs."""
 LOW_WATER = 12

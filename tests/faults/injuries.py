@@ -17,7 +17,7 @@ import asyncpg
 import trio
 
 from protocols import control
-from tests.faults.arena import AWAY, MAX_OUTAGE, ORPHAN_S, Arena
+from tests.faults.arena import AWAY, ORPHAN_S, Arena
 from tests.faults.plan import Fault
 from tests.faults.seats import Seat
 from tests.kit.postgres import run_on
@@ -92,8 +92,9 @@ async def terminate_thrice(arena: Arena, seat: Seat, random_: random.Random) -> 
 
 async def freeze(arena: Arena, seat: Seat, random_: random.Random) -> None:
     """SIGSTOP for longer than the orphan timeout: others take its jobs, then it wakes up."""
-    await seat.ready()
-    await seat.freeze(random_.uniform(1.1, 1.4) * ORPHAN_S)
+    seconds = random_.uniform(1.15, 1.5) * ORPHAN_S
+    await _hold_some(arena, seat, seconds=seconds + 1)
+    await seat.freeze(seconds)
 
 
 async def wrong_clock(arena: Arena, seat: Seat, random_: random.Random) -> None:
@@ -160,10 +161,17 @@ async def _lose_answers(arena: Arena, seat: Seat, random_: random.Random) -> Non
             seat.line.heal()
 
 
-async def _hold_some(arena: Arena, seat: Seat) -> None:
+async def _hold_some(arena: Arena, seat: Seat, seconds: float = 3) -> None:
+    """Jobs for this seat to lose. Some work for so long, and whoever is not told of the loss is seen at work too long.
+
+    Others end soon, so that their last write is under way when nothing passes, and lands when somebody else has the job.
+    """
     one = await seat.ready()
-    for _ in range(4 * len(arena.seats)):
-        await arena.extra({"seconds": 3, "until_attempt": 1})
+    for _ in range(len(arena.seats)):
+        await arena.extra({"seconds": seconds, "until_attempt": 1})
+        await arena.extra({"seconds": seconds, "until_attempt": 1, "child": True})
+        await arena.extra({"seconds": 1, "until_attempt": 1, "later": 6})
+        await arena.extra({"seconds": 1, "until_attempt": 1, "later": 6, "settle": True})
     held = "SELECT 1 FROM jobs WHERE status = 'processing' AND claimed_by LIKE '%:' || $1"
     with trio.move_on_after(5):
         while not await arena.sql(held, str(one.pid)):  # noqa: ASYNC110 - a database that others work on
@@ -174,15 +182,15 @@ async def _hold_some(arena: Arena, seat: Seat) -> None:
 
 
 async def stop_fast(arena: Arena, seat: Seat, random_: random.Random) -> None:
-    await _without_server(arena, arena.ground.server.stop, random_.uniform(0.2, MAX_OUTAGE))
+    await _without_server(arena, arena.ground.server.stop, outage_s(random_))
 
 
 async def stop_at_once(arena: Arena, seat: Seat, random_: random.Random) -> None:
-    await _without_server(arena, arena.ground.crash, random_.uniform(0.2, MAX_OUTAGE))
+    await _without_server(arena, arena.ground.crash, outage_s(random_))
 
 
 async def kill_server(arena: Arena, seat: Seat, random_: random.Random) -> None:
-    await _without_server(arena, arena.ground.server.kill, random_.uniform(0.2, MAX_OUTAGE))
+    await _without_server(arena, arena.ground.server.kill, outage_s(random_))
 
 
 async def restart_server(arena: Arena, seat: Seat, random_: random.Random) -> None:
@@ -248,21 +256,29 @@ async def crowd(arena: Arena, seat: Seat, random_: random.Random) -> None:
 
 
 async def cut_line(arena: Arena, seat: Seat, random_: random.Random) -> None:
-    await _without_line(seat, seat.line.cut, random_)
+    await _without_line(arena, seat, seat.line.cut, random_)
 
 
 async def stall_line(arena: Arena, seat: Seat, random_: random.Random) -> None:
-    await _without_line(seat, seat.line.stall, random_)
+    await _without_line(arena, seat, seat.line.stall, random_)
 
 
-async def _without_line(seat: Seat, hurt: Callable[[], None], random_: random.Random) -> None:
+async def _without_line(arena: Arena, seat: Seat, hurt: Callable[[], None], random_: random.Random) -> None:
+    seconds = outage_s(random_)
+    if seconds > ORPHAN_S:
+        await _hold_some(arena, seat, seconds=seconds + 1)
     with _away([seat]):
         hurt()
         try:
-            await trio.sleep(random_.uniform(0.2, MAX_OUTAGE))
+            await trio.sleep(seconds)
         finally:
             seat.line.heal()
         await trio.sleep(0.5)
+
+
+def outage_s(random_: random.Random) -> float:
+    """Short, or so long that others take over."""
+    return random_.choice([random_.uniform(0.2, 3), random_.uniform(1.15, 1.6) * ORPHAN_S])
 
 
 @contextmanager

@@ -86,7 +86,7 @@ class Seat:
 
     async def ready(self) -> SupervisorProcess:
         """The supervisor here, as soon as one claims; TooSlowError when none does for long."""
-        with trio.fail_after(60):
+        with trio.fail_after(120):
             while (one := self._claiming()) is None:  # noqa: ASYNC110 - a process and its log
                 await trio.sleep(0.05)
         return one

@@ -43,7 +43,7 @@ SHORT = {
         "push hung",
     ],
 }
-GAP_S = 1.0
+GAP_S = 0.7
 
 
 def told(outcome: Outcome, kinds: list[str]) -> str:

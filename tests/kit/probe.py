@@ -7,7 +7,7 @@ Payload: ``seconds`` (default 0) to work; ``fail`` a kind (``transient``, ``perm
 ``deaf`` to work in a thread that no cancellation reaches; ``block`` to hold the loop instead; ``effect`` to do the work as
 an outside effect; ``child`` to run a child process for that long, ``"deaf"`` one that ignores SIGTERM, ``"leaves"`` one that
 ends at once and leaves a grandchild with the pipe open; ``push`` to push a ref of this claim afterwards, as an effect;
-``settle`` to leave a row in ``probe_effects`` with the completion; ``until_attempt`` a number: later attempts do nothing of all this but the ``push``.
+``settle`` to leave a row in ``probe_effects`` with the completion; ``until_attempt`` a number: later attempts sleep for ``later`` seconds (default 0) instead, and ``push``.
 """
 
 from __future__ import annotations
@@ -97,6 +97,8 @@ class Probe:
                         await self._work(payload)
                 else:
                     await self._work(payload)
+            else:
+                await trio.sleep(float(payload.get("later", 0)))
             if payload.get("push"):
                 await self._push(work)
             end = str(payload.get("fail") or "done")

@@ -22,7 +22,7 @@ from tests.kit.postgres import run_on
         "UPDATE pipeline_runs SET status = 'cancelled', finished_at = now(), reserved_micros = 1",
         "UPDATE pipeline_runs SET charged_micros = -1",
         "UPDATE credit_wallets SET reserved_micros = -1",
-        "UPDATE connectors SET periodic_suppressed = true",
+        "UPDATE connectors SET periodic_saved = NULL",
         "UPDATE connectors SET periodic_indexing_enabled = true",
         "UPDATE connectors SET config = '[]'",
         "UPDATE pipelines SET name = '  '",
