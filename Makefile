@@ -83,7 +83,7 @@ else
 endif
 
 soak: install-dev  ## faults for MINUTES=20 while memory, tasks, descriptors and connections are watched
-	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20)
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20) $(if $(PLOT),--plot $(PLOT))
 
 fuzz: install-dev  ## the random walks of the unit tests with 10,000 examples each: for the night
 	HYPOTHESIS_PROFILE=nightly $(PYTEST) -n $(WORKERS) -o faulthandler_timeout=0 --timeout=0 $(FUZZED)
