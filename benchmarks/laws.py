@@ -42,7 +42,7 @@ def _rows(name: str, path: Path) -> list[Row]:
 
     label = f"{name}, {size / 1e6:.1f} MB"
     parsed = alternate(ours, lambda: figures("conversion", "lxml", path)["median_s"], rounds=5)
-    dumped = alternate(lambda: figures("conversion", "ruamel", path)["median_s"], ours, rounds=3)
+    dumped = alternate(lambda: figures("conversion", "ruamel", path)["median_s"], ours, rounds=5)
     mine, parse = (statistics.median(found) for found in zip(*parsed, strict=True))
     used, dump = statistics.median(growth), statistics.median(pair[0] for pair in dumped)
     return [

@@ -85,7 +85,7 @@ def main() -> None:
 
 def _report(error: Exception) -> int:
     """Print a failure that has a name in one line each and return its exit code; anything else is raised on."""
-    from protocols.failures import DatabaseUnavailable, InvalidInput, SupervisorError, leaves
+    from protocols.failures import DatabaseUnavailable, InvalidInput, OutcomeUnclear, SupervisorError, leaves
     from supervisor.settings import SettingsFault
 
     known = [leaf for leaf in leaves(error) if isinstance(leaf, SettingsFault | SupervisorError)]
@@ -96,7 +96,7 @@ def _report(error: Exception) -> int:
             click.echo(f"Error: {line}", err=True)
     if isinstance(known[0], SettingsFault | InvalidInput):
         return exitcodes.USAGE
-    if isinstance(known[0], DatabaseUnavailable):
+    if isinstance(known[0], DatabaseUnavailable | OutcomeUnclear):  # the latter: it went away in the middle
         return exitcodes.DATABASE_UNREACHABLE
     return exitcodes.ESCALATED
 

@@ -25,6 +25,8 @@ def ours(xml: bytes) -> dict[str, float]:
     from protocols.bwb.toestand import convert, facts_of
     from protocols.lawyaml import dump_law
 
+    gc.disable()  # as in the child process that converts large texts (actors.ports.conversion_process)
+
     def whole() -> bytes:
         return dump_law(convert(xml, facts_of(xml, day=DAY)).law).encode()
 

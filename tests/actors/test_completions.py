@@ -75,16 +75,26 @@ def desk() -> Desk:
 async def test_who_comes_first_does_not_wait_and_who_comes_meanwhile_goes_together(
     desk: Desk, autojump_clock: MockClock
 ) -> None:
-    leases = [lease() for _ in range(20)]
+    first, *others = [lease() for _ in range(20)]
     begin = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(desk.complete, first)
+        await trio.sleep(0.5)
+        for one in others:
+            nursery.start_soon(desk.complete, one)
+    assert trio.current_time() - begin == pytest.approx(2)
+    assert [len(statement) for statement in desk.database.statements] == [1, 19]
+    assert desk.ended == dict.fromkeys([first, *others])
+    await desk.complete(last := lease())
+    assert desk.database.statements[-1] == [last]
+
+
+async def test_who_ends_in_the_same_moment_shares_the_first_statement(desk: Desk, autojump_clock: MockClock) -> None:
+    leases = [lease() for _ in range(20)]
     async with trio.open_nursery() as nursery:
         for one in leases:
             nursery.start_soon(desk.complete, one)
-    assert trio.current_time() - begin == pytest.approx(2)
-    assert sorted(len(statement) for statement in desk.database.statements) == [1, 19]
-    assert desk.ended == dict.fromkeys(leases)
-    await desk.complete(last := lease())
-    assert desk.database.statements[-1] == [last]
+    assert [set(statement) for statement in desk.database.statements] == [set(leases)]
 
 
 async def test_a_lost_lease_and_a_refused_result_concern_nobody_else(desk: Desk, autojump_clock: MockClock) -> None:

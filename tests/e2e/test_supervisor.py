@@ -332,6 +332,14 @@ async def test_without_a_database_the_start_fails_with_a_word_of_why(pod: Fleet)
     assert "Traceback" not in text
 
 
+async def test_a_database_that_goes_away_in_the_middle_of_the_start_is_unreachable(pod: Fleet) -> None:
+    # found by `make faults SEED=1020`: the first question was under way, so its outcome is unclear
+    one = pod.start(FAILPOINT="migrate.missing.after:1:cut")
+    assert await one.exit_code() == exitcodes.DATABASE_UNREACHABLE
+    assert "the answer of the database was lost" in one.log.read_text()
+    assert "Traceback" not in one.log.read_text()
+
+
 async def test_a_signal_before_the_database_answers_ends_the_process_at_once_with_0(pod: Fleet) -> None:
     # SD-05
     with socket.create_server(("127.0.0.1", 0)) as silent:

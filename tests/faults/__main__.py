@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +39,7 @@ def main(faults: int, seed: int | None, harvests: int, only: Sequence[str], keep
     first = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     console = Console(width=120)
     figures = Figures()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # nothing that was started may be left behind
     with ground() as where, temporary_folder() as folder:
         _rounds(where, folder, figures, first, faults, only or list(KINDS), keep)
         well = _harvests(where, folder, harvests) if harvests else True

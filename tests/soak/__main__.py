@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tests.soak.samples import QUANTITIES, trends
 @click.option("--seed", default=1, show_default=True)
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Write a plot here, as SVG.")
 def main(minutes: float, seed: int, plot: Path | None) -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # nothing that was started may be left behind
     with ground() as where, temporary_folder() as folder:
         soaked = soak(where, folder / "soak", minutes, seed)
     if plot is not None:
