@@ -41,10 +41,11 @@ RUN npm ci --prefix /opt/agents --ignore-scripts --no-audit --no-fund \
 
 FROM python:3.11-slim-bookworm
 
-# Versions are those of the base image's Debian release, so that rebuilding brings security updates.
+# Versions are those of the base image's Debian release, so that rebuilding brings security updates. opencode searches with
+# ripgrep and would download it.
 # hadolint ignore=DL3008
 RUN apt-get update \
- && apt-get install --yes --no-install-recommends ca-certificates git tini \
+ && apt-get install --yes --no-install-recommends ca-certificates git ripgrep tini \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --system --uid 10001 --user-group --no-create-home --home-dir /tmp --shell /usr/sbin/nologin supervisor
 

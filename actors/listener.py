@@ -44,6 +44,7 @@ class Listener:
     queue: QueuePort
     rule: ListenRule = field(factory=ListenRule)
     _proven: bool = field(init=False, default=False)
+    _sessions: int = field(init=False, default=0)
     _looked_at: float = field(init=False, default=-math.inf)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -62,7 +63,10 @@ class Listener:
             self._proven = self.subscription.proven
             _log.info("listening for notifications", proven=self._proven)
             self.claimer.send_nowait(ListenState(self._proven))
-            self._looked_at = -math.inf  # a control message may have been lost in between
+            self._looked_at = -math.inf
+        if self.subscription.sessions != self._sessions:
+            self._sessions = self.subscription.sessions
+            self._looked_at = -math.inf  # a control message may have been lost in between, however short it was
         if trio.current_time() >= self._looked_at + (self.rule.proven_look_s if self._proven else self.rule.look_s):
             self._looked_at = trio.current_time()
             await self._look()

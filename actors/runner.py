@@ -130,6 +130,7 @@ class JobRunner:
             limit_s=self._timeout_at - now,
             beat_age_s=now - self._fence.confirmed_at,
             state=self.state,
+            progress=self._work.reported,
         )
 
     @property

@@ -11,7 +11,8 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
 
 import structlog
 import trio
@@ -30,6 +31,20 @@ MINUTE_S = 60.0
 
 Tally = Counter[str]
 """What became of the rows of a tick, by word."""
+
+
+class ScheduleMeter(Protocol):
+    """Counting never waits and never fails."""
+
+    def ticked(self, outcome: str, seconds: float, rows: Mapping[str, int]) -> None:
+        """``outcome`` is ``done``, ``dropped``, ``cut`` or ``failed``; ``rows`` what became of rows, by word."""
+        ...
+
+
+class NoScheduleMeter:
+    """Counts nothing."""
+
+    def ticked(self, outcome: str, seconds: float, rows: Mapping[str, int]) -> None: ...
 
 
 @frozen
@@ -59,6 +74,7 @@ class ScheduleTick:
         tally["healed"] = healed
         for pipeline_id, why in unusable:
             await self._alone(tally, "disabled", scheduling.disable, pipeline_id, why)
+            _log.warning("pipeline switched off: its schedule cannot be used", pipeline_id=pipeline_id)
         for pipeline_id in await self.database.run(scheduling.due, now, limit=self.batch):
             await self._fire(tally, pipeline_id, now)
         for connector_id in await self.database.run(scheduling.due_connectors, now, limit=self.batch):
@@ -111,6 +127,7 @@ class Scheduler:
     lifecycle: Lifecycle
     rule: TickRule = TickRule()
     clock: Callable[[], float] = time.time
+    meter: ScheduleMeter = field(factory=NoScheduleMeter)
     ticks: int = field(init=False, default=0)
     dropped: int = field(init=False, default=0)
     cut: int = field(init=False, default=0)
@@ -136,8 +153,10 @@ class Scheduler:
         late_s = self.clock() - minute
         if late_s > self.rule.expiry_s:
             self.dropped += 1
+            self.meter.ticked("dropped", 0, {})
             _log.warning("tick dropped: it comes too late", late_s=round(late_s))
             return
+        outcome, tally, begun = "failed", Tally(), trio.current_time()
         with trio.move_on_after(self.rule.expiry_s) as limit:
             try:
                 tally = await self.tick()
@@ -148,13 +167,16 @@ class Scheduler:
                 self.failed += 1
                 _log.exception("tick failed")
             else:
+                outcome = "done"
                 self.ticks += 1
                 self.counts.update(tally)
                 if tally:
                     _log.info("tick", **dict(tally))
         if limit.cancelled_caught:
+            outcome = "cut"
             self.cut += 1
             _log.warning("tick cut: it took too long", limit_s=self.rule.expiry_s)
+        self.meter.ticked(outcome, trio.current_time() - begun, tally)
 
     async def _stop_at_drain(self, scope: trio.CancelScope) -> None:
         await self.lifecycle.reached(Phase.DRAINING)

@@ -67,6 +67,8 @@ class LiveWork:
     board: LatestWins[Lease, JsonObject]
     fence: Fence
     has_started: bool = field(init=False, default=False)
+    reported: JsonObject | None = field(init=False, default=None)
+    """The newest progress, written to the row by now or not."""
 
     @property
     def job(self) -> Job:
@@ -78,6 +80,7 @@ class LiveWork:
 
     def report(self, document: JsonObject) -> None:
         """Latest-wins progress; never blocks."""
+        self.reported = document
         self.board.put(self.lease, document)
 
     def started(self) -> None:

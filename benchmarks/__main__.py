@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import click
 
-from benchmarks import claims, drains, laws, pickup, streams, tablehealth
+from benchmarks import claims, crawl, drains, laws, pickup, streams, tablehealth
 from benchmarks.report import Row, table
 from benchmarks.stage import Stage, stage
 
@@ -19,7 +19,7 @@ ON_DATABASE: Mapping[str, Callable[[Stage], list[Row]]] = {
     "pickup": pickup.run,
     "tables": tablehealth.run,
 }
-ALONE: Mapping[str, Callable[[], list[Row]]] = {"laws": laws.run, "streams": streams.run}
+ALONE: Mapping[str, Callable[[], list[Row]]] = {"laws": laws.run, "streams": streams.run, "crawl": crawl.run}
 
 
 @click.command()

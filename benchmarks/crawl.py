@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from benchmarks.report import Row, alternate, median_ratio
-from benchmarks.stage import Stage
 
 PAGES = 1_000
 MANY = 10_000
@@ -33,8 +32,8 @@ def _figures(name: str, *arguments: object) -> dict[str, float]:
     return figures
 
 
-def run(stage: Stage | None = None) -> list[Row]:
-    """Needs no database. "Larger" means: fetching and extracting overlap, so the slower of the two is the floor."""
+def run() -> list[Row]:
+    """Against the larger of two costs: fetching and extracting overlap, so the slower of them is the floor."""
 
     def ours() -> float:
         return _figures("crawl_ours", port, "pages", PAGES)["took_s"]

@@ -272,6 +272,12 @@ class AgentView:
         return sum(call.cut_off_steps for call in self.calls)
 
     @property
+    def denied_tools(self) -> list[str]:
+        """Tools that an agent asked for and did not get, each once."""
+        closings = (call.closing for call in self.calls if call.closing is not None)
+        return list(dict.fromkeys(tool for closing in closings for tool in closing.denied_tools))
+
+    @property
     def models(self) -> list[str]:
         """Distinct, in the order of first use; what was asked for where the stream names none."""
         named = dict.fromkeys(name for call in self.calls for name in (*call.models, *call.asked_models))

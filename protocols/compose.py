@@ -8,7 +8,7 @@ set. What an agent changed beyond that is not an error; it is counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from attrs import frozen
@@ -154,10 +154,15 @@ class CarriedOver:
     dropped: tuple[str, ...]
 
 
-def carry_over(base: bytes, former: bytes) -> CarriedOver:
+def _none_faulty(content: bytes) -> Collection[int]:
+    return ()
+
+
+def carry_over(base: bytes, former: bytes, *, faulty: Callable[[bytes], Collection[int]] = _none_faulty) -> CarriedOver:
     """A new base with the models of the entries whose text is letter by letter the same as before (D55).
 
-    UnreadableLaw when either of the two cannot be read.
+    ``faulty`` finds the entries whose model cannot be kept, by position: they have none afterwards, whoever wrote it, and
+    their numbers are among the dropped. UnreadableLaw when either of the two cannot be read.
     """
     ours, theirs = LawSource.read(base), LawSource.read(former)
     found = {entry.key: (position, entry) for position, entry in enumerate(ours.entries) if entry.number is not None}
@@ -173,6 +178,13 @@ def carry_over(base: bytes, former: bytes) -> CarriedOver:
             dropped.append(entry.number or "?")
     wanted = {position: entry.model for position, entry in others.items()}
     content = _spliced(ours, theirs, others, wanted) if wanted else ours.text.encode()
+    unfit = sorted(faulty(content))
+    if unfit:
+        dropped += [ours.numbers[position] for position in unfit]
+        wanted = {position: model for position, model in wanted.items() if position not in unfit}
+        removed = {position: _ABSENT for position in unfit if ours.entries[position].model_pair is not None}
+        origins = {**others, **{position: ours.entries[position] for position in removed}}
+        content = _spliced(ours, theirs, origins, {**wanted, **removed}) if wanted or removed else ours.text.encode()
     return CarriedOver(content, tuple(ours.numbers[position] for position in sorted(wanted)), tuple(dropped))
 
 

@@ -114,13 +114,17 @@ class Gain:
     window_numbers: Collection[str]
 
 
-def no_op(gain: Gain, envelope: Envelope, *, cut_off_steps: int = 0) -> SupervisorError | None:
+def no_op(
+    gain: Gain, envelope: Envelope, *, cut_off_steps: int = 0, denied_tools: Sequence[str] = ()
+) -> SupervisorError | None:
     """The failure of a run that has nothing to show, or None.
 
     A whole law without one model fails the same way again: terminal. A window is retried: any of a new model, a new gap
-    or a report that names one of its entries is enough, since agents' own counts are too unreliable to ask for more.
+    or a report that names one of its entries is enough, since agents' own counts are too unreliable to ask for more. The text says what explains it (AG-06).
     """
-    suffix = f" ({cut_off_steps} steps were cut off by the output limit)" if cut_off_steps else ""
+    why = [f"{cut_off_steps} steps were cut off by the output limit"] if cut_off_steps else []
+    why += [f"denied tools: {', '.join(denied_tools)}"] if denied_tools else []
+    suffix = f" ({'; '.join(why)})" if why else ""
     if not gain.windowed:
         if gain.missing_before and not gain.gained_in_law:
             return ContentFailure(f"the agent wrote no machine_readable sections{suffix}")

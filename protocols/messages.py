@@ -14,6 +14,7 @@ from attrs import field, frozen
 
 if TYPE_CHECKING:  # names only: at run time nothing here depends on the floors above
     from protocols.agentevents import AgentEvent
+    from protocols.failures import JsonObject
     from schema.queue.terms import BudgetView
     from schema.rows import Job, JobType, Lease
 
@@ -241,7 +242,10 @@ class Escalation:
 
 @frozen
 class RunningJob:
-    """A job as its supervisor sees it. ``age_s`` since the claim; ``limit_s`` left of its time limit."""
+    """A job as its supervisor sees it. ``age_s`` since the claim; ``limit_s`` left of its time limit.
+
+    ``progress`` is the newest report of the job, None before the first.
+    """
 
     job_id: UUID
     job_type: JobType
@@ -251,3 +255,4 @@ class RunningJob:
     limit_s: float
     beat_age_s: float
     state: str
+    progress: JsonObject | None = None

@@ -33,12 +33,14 @@ def read_note(content: bytes | None, previous: JsonObject) -> JsonObject:
 
 def progress_document(note: JsonObject, agents: JsonObject, law: LawCount, window: Window) -> JsonObject:
     """The document as it is stored, also when the agent wrote no note yet. ``agents`` is ``AgentView.progress``."""
+    at = window.positions
+    span = {"from": at[0], "to": at[-1] + 1} if at else {"from": window.start, "to": window.end}
     return {
         **note,
         WORKER: {
             **agents,
             "articles_with_machine_readable": law.with_section,
             "articles_total": law.total,
-            "window": {"from": window.start, "to": window.end},
+            "window": span,
         },
     }

@@ -29,6 +29,10 @@ _SECOND: Final = dt.timedelta(seconds=1)
 _DAY: Final = dt.timedelta(days=1)
 
 
+_LIBRARY_RAISES: Final = (CroniterError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""Whatever a row in the table makes the library trip over is a fault of that row, and never of the tick that meets it."""
+
+
 class InvalidSchedule(InvalidInput):
     """The expression or the zone cannot be used. The text is for the person who wrote it."""
 
@@ -52,7 +56,7 @@ class Schedule:
         start = after.astimezone(dt.UTC)
         try:
             return self._next_wall_match(start) if self.wildcard else self._next_calendar_match(start)
-        except (CroniterError, OverflowError, ValueError) as error:
+        except _LIBRARY_RAISES as error:
             raise InvalidSchedule(f"{self.cron!r} has no match within {HORIZON_YEARS} years") from error
 
     def _next_calendar_match(self, after: dt.datetime) -> dt.datetime:
@@ -139,7 +143,7 @@ def parse_schedule(cron: str, timezone: str) -> Schedule:
     _check_form(cron)
     try:
         hours = croniter.expand(cron)[0][1]
-    except (CroniterError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except _LIBRARY_RAISES as error:
         raise InvalidSchedule(f"{cron!r} is no cron expression: {error}") from error
     wildcard = "*" in hours or {hour for hour in hours if isinstance(hour, int)} >= set(range(24))
     return Schedule(cron, timezone, wildcard, zone)

@@ -67,10 +67,13 @@ def round_fits(shares: Shares, left_s: float) -> bool:
     return time_for(shares.feedback_s, left_s) >= min(LEAST_ROUND_S, shares.feedback_s)
 
 
-def inert_rules(shares: Shares, *, idle_s: float = 0.0, retry_s: float = 0.0) -> tuple[str, ...]:
+def inert_rules(
+    shares: Shares, *, idle_s: float = 0.0, retry_s: float = 0.0, first_output_s: float = 0.0
+) -> tuple[str, ...]:
     """One sentence for each setting that cannot have an effect at these values, with one that would (start-up warnings).
 
-    ``idle_s`` is ``ENRICH_AGENT_IDLE_SECS``, ``retry_s`` ``ENRICH_AGENT_RETRY_SECS``; 0 is off and never warned about.
+    ``idle_s`` is ``ENRICH_AGENT_IDLE_SECS``, ``retry_s`` ``ENRICH_AGENT_RETRY_SECS``, ``first_output_s``
+    ``ENRICH_AGENT_FIRST_OUTPUT_SECS``; 0 is off and never warned about.
     """
     told = []
     longest = shares.longest_s
@@ -84,7 +87,12 @@ def inert_rules(shares: Shares, *, idle_s: float = 0.0, retry_s: float = 0.0) ->
             f"LLM_TIMEOUT_SECS={shares.llm_timeout_s:g} has no effect: a translation gets at most {longest:g} s of a job of "
             f"{shares.job_timeout_s:g} s. It would with WORKER_JOB_TIMEOUT_SECS={_job_for(shares.llm_timeout_s, shares):g}"
         )
-    for name, limit in (("ENRICH_AGENT_IDLE_SECS", idle_s), ("ENRICH_AGENT_RETRY_SECS", retry_s)):
+    silences = (
+        ("ENRICH_AGENT_IDLE_SECS", idle_s),
+        ("ENRICH_AGENT_RETRY_SECS", retry_s),
+        ("ENRICH_AGENT_FIRST_OUTPUT_SECS", first_output_s),
+    )
+    for name, limit in silences:
         if limit and limit >= shares.translate_s:
             wanted = _job_for(limit + 1, shares)
             also = f" and LLM_TIMEOUT_SECS above {limit:g}" if shares.llm_timeout_s <= limit else ""

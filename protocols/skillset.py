@@ -11,9 +11,6 @@ from attrs import field, frozen
 
 from protocols.failures import Permanent
 
-GRANTED_TOOLS: Final = ("Read", "Edit", "Write", "Grep", "Glob")
-"""What an enrichment lane may use, in the names of claude (D50)."""
-
 GENERATE: Final = "law-generate"
 REVERSE_VALIDATE: Final = "law-reverse-validate"
 RESEARCH: Final = "law-mvt-research"
@@ -104,10 +101,8 @@ class PlannedStep:
     missing: tuple[str, ...] = ()
 
 
-def plan_steps(
-    skills: SkillSet, granted: Collection[str] = GRANTED_TOOLS, *, first_window: bool = True
-) -> tuple[PlannedStep, ...]:
-    """What a translation does here. NotConfigured when a required step cannot be done."""
+def plan_steps(skills: SkillSet, granted: Collection[str], *, first_window: bool = True) -> tuple[PlannedStep, ...]:
+    """What a translation does with the tools of its lane. NotConfigured when a required step cannot be done."""
     planned = []
     for step in STEPS:
         if step.first_window_only and not first_window:

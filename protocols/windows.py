@@ -39,26 +39,35 @@ class Cursor:
 
 @frozen
 class Window:
-    """Entries ``start`` to ``end`` (exclusive) of ``total``. ``windowed`` False: the whole law in one run."""
+    """Entries ``start`` to ``end`` (exclusive) of ``total``. ``windowed`` False: the whole law in one run.
+
+    ``chosen``: entries that a person picked, by position, beside the walk: the cursor stands still at ``start``.
+    """
 
     start: int
     end: int
     total: int
     windowed: bool = True
+    chosen: tuple[int, ...] | None = None
 
     @property
-    def positions(self) -> range:
-        return range(self.start, self.end)
+    def positions(self) -> Sequence[int]:
+        return range(self.start, self.end) if self.chosen is None else self.chosen
+
+    @property
+    def first(self) -> bool:
+        """Whether the walk through the law begins with this window."""
+        return self.start == 0 and self.chosen is None
 
     @property
     def law_complete(self) -> bool:
         """Whether nothing of the law is left after this window."""
-        return self.end >= self.total
+        return self.chosen is None and self.end >= self.total
 
     @property
     def empty(self) -> bool:
         """Nothing to translate: no agent is called for it."""
-        return self.start == self.end
+        return not self.positions
 
     @property
     def next_position(self) -> int:
@@ -70,9 +79,18 @@ def plan_window(limit: int, total: int, cursor: Cursor | None, path: str) -> Win
     """The window of this run. ``limit`` 0: the whole law. A cursor of another file, or beyond the end, starts anew."""
     if limit <= 0:
         return Window(0, total, total, windowed=False)
-    stands = cursor is not None and cursor.path == path and 0 <= cursor.position <= total
-    start = cursor.position if cursor is not None and stands else 0
+    start = _stands_at(cursor, total, path)
     return Window(start, min(start + limit, total), total)
+
+
+def chosen_window(positions: Sequence[int], total: int, cursor: Cursor | None, path: str) -> Window:
+    """A window of these entries, whatever the walk has done; it goes on afterwards where it stands."""
+    start = _stands_at(cursor, total, path)
+    return Window(start, start, total, chosen=tuple(positions))
+
+
+def _stands_at(cursor: Cursor | None, total: int, path: str) -> int:
+    return cursor.position if cursor is not None and cursor.path == path and 0 <= cursor.position <= total else 0
 
 
 def slices(entries: Sequence[tuple[str, str]], count: int) -> tuple[tuple[int, ...], ...]:

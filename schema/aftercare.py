@@ -16,7 +16,7 @@ from protocols.backoff import retry_backoff
 from protocols.failures import LawEnd, SupervisorError
 from schema import laws
 from schema.connection import Connection
-from schema.enrichblobs import hand_on_partial
+from schema.enrichblobs import hand_on
 from schema.laws import FailKind
 from schema.pipelines import aftercare as pipelines
 from schema.queue.create import create_enrich_job_if_not_exists, create_harvest_job_if_not_exists
@@ -168,7 +168,7 @@ async def _go_on(connection: Connection, ending: Ending, kind: FailKind) -> None
     elif _payload(job).get("provider"):
         follower = await create_enrich_job_if_not_exists(connection, request)
         if follower is not None:
-            await hand_on_partial(connection, job, follower.id)
+            await hand_on(connection, job, follower.id)
 
 
 AFTERCARE: Final[dict[JobType, TypeAftercare]] = {

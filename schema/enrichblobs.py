@@ -18,6 +18,7 @@ from schema.tasks import BlobKind, insert_blob, load_blobs
 
 _PARTIAL_NAME: Final = "partial.json"
 _RESULT_NAME: Final = "result.json"
+_OWN: Final = [BlobKind.PARTIAL.value, BlobKind.PENDING_RESULT.value]
 
 
 @frozen
@@ -46,10 +47,10 @@ async def load_partial(connection: Connection, job: Job, base_sha256: str) -> Pa
     return PartialWork(base_sha256, law, tuple(str(number) for number in numbers))
 
 
-async def hand_on_partial(connection: Connection, job: Job, follower: UUID) -> None:
-    """To the job that tries the law again after this one failed for good: paid work is not done twice (D43)."""
+async def hand_on(connection: Connection, job: Job, follower: UUID) -> None:
+    """To the job that tries the law again after this one failed for good: paid work is not done twice (D43, D53)."""
     await connection.execute(
-        "UPDATE job_blobs SET job_id = $2 WHERE job_id = $1 AND kind = $3", job.id, follower, BlobKind.PARTIAL.value
+        "UPDATE job_blobs SET job_id = $2 WHERE job_id = $1 AND kind = ANY ($3::text[])", job.id, follower, _OWN
     )
 
 
@@ -67,7 +68,7 @@ async def drop_own_blobs(connection: Connection, job: Job) -> None:
     await connection.execute(
         "DELETE FROM job_blobs WHERE job_id = $1 AND kind = ANY ($2::text[])",
         job.id,
-        [BlobKind.PARTIAL.value, BlobKind.PENDING_RESULT.value],
+        _OWN,
     )
 
 

@@ -160,8 +160,9 @@ class Supervisor:
                 for job_type, factory in service.factories.items():
                     handlers[job_type] = await stack.enter_async_context(factory(means))
             self.tree = self._grow(database, queue, handlers)
-            for warning in self.settings.warnings:
-                _log.warning("settings", hint=warning)
+            for warning in (*self.settings.warnings, self.roles.split_hint(self.settings.blobs)):
+                if warning is not None:
+                    _log.warning("settings", hint=warning)
             await self.tree.run()
         self.lifecycle.advance(Phase.GONE)
         self.signals.exit_code = self.drain.exit_code

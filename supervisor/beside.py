@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from actors.housekeeping import Housekeeping
-from actors.janitor import Janitor
+from actors.janitor import Janitor, ResultJanitor
+from actors.ports.blobs import open_blobs
 from actors.ports.database import Database
 from actors.scheduler import Scheduler, ScheduleTick, TickRule
 from protocols.budget import hourly_cap
@@ -17,12 +18,14 @@ from schema.pipelines.scheduling import ScheduleRules
 from schema.queue.budget import count_runs
 from schema.retention import Batch
 from supervisor import logs
+from supervisor.metrics import Metrics
 from supervisor.repl import places
 from supervisor.repl.scene import Scene, everything, from_outside
 from supervisor.repl.server import ReplServer
 from supervisor.repl.session import SessionRule
 from supervisor.restart import Policy
 from supervisor.roles import API, SCHEDULER
+from supervisor.settings.ports import blob_settings
 from supervisor.tree import House, Row
 
 if TYPE_CHECKING:
@@ -37,10 +40,15 @@ def rows_beside(supervisor: Supervisor, house: House, database: Database) -> Ite
     if days:
         janitor = Janitor(partial(_prune, database, days))
         yield Row("janitor", Policy.PERMANENT, lambda _: janitor, f"deletes jobs that ended more than {days} days ago")
+    if supervisor.roles.keeps_results:
+        results = ResultJanitor(database, partial(open_blobs, blob_settings(supervisor.settings.blobs)))
+        result_gauges(supervisor.metrics, results)
+        yield Row("results", Policy.PERMANENT, lambda _: results, "deletes results that nobody wants any more")
     if SCHEDULER in supervisor.roles.actors:
         area = supervisor.settings.pipelines
         tick = ScheduleTick(database, ScheduleRules(misfire_grace_s=area.misfire_grace_s), batch=area.tick_batch)
-        scheduler = Scheduler(tick, supervisor.lifecycle, TickRule(expiry_s=area.tick_expiry_s))
+        tick_rule = TickRule(expiry_s=area.tick_expiry_s)
+        scheduler = Scheduler(tick, supervisor.lifecycle, tick_rule, meter=supervisor.metrics)
         yield Row("scheduler", Policy.PERMANENT, lambda _: scheduler, "fires due pipelines, queues due connectors")
     if API in supervisor.roles.actors:
         from supervisor.apirole import ApiRole
@@ -68,6 +76,19 @@ def rows_beside(supervisor: Supervisor, house: House, database: Database) -> Ite
             lambda _: ReplServer(scene(), paths, supervisor.redact, rule),
             "the debug prompt",
         )
+
+
+def result_gauges(metrics: Metrics, results: ResultJanitor) -> None:
+    """What the janitor of results did since the start."""
+    done = {
+        "expired": lambda: results.expired,
+        "removed": lambda: results.removed,
+        "failed": lambda: results.failed,
+        "swept": lambda: results.swept,
+    }
+    metrics.gauges(
+        "results_cleared", "Stored results that were expired, removed, not removable, half done.", "what", done
+    )
 
 
 async def _prune(database: Database, days: int, after: UUID | None) -> Batch:

@@ -13,12 +13,13 @@ import os
 import re
 import sys
 from collections.abc import Iterable
-from typing import Final, TextIO
+from typing import Final, TextIO, cast
 from urllib.parse import quote
 
 import structlog
 from structlog.types import EventDict, Processor, WrappedLogger
 
+from supervisor.logstream import LogStream
 from supervisor.settings.areas import Logging
 
 MASK: Final = "***"
@@ -31,11 +32,11 @@ _ADDRESS_USER: Final = re.compile(r"//[^/@\s\"'\\]+@")
 
 
 def configure(settings: Logging, *, secrets: Iterable[str] = (), stream: TextIO | None = None) -> None:
-    """Set up structlog and the standard library's logging to write to ``stream`` (stderr).
+    """Set up structlog and the standard library's logging to write to ``stream`` (stderr, without ever waiting for long).
 
     Call it once, before the loop starts; a later call replaces the set-up.
     """
-    out = sys.stderr if stream is None else stream
+    out = _stderr(settings.format) if stream is None else stream
     kind = settings.format or ("text" if out.isatty() else "json")
     redact = Redactor(secrets)
     shared: list[Processor] = [
@@ -59,6 +60,21 @@ def configure(settings: Logging, *, secrets: Iterable[str] = (), stream: TextIO 
         )
     )
     logging.basicConfig(handlers=[handler], level=_foreign_level(settings.level), force=True)
+
+
+def _stderr(format_: str | None) -> TextIO:
+    """What was stderr at the start; where that is closed, nowhere: its number may be somebody else's descriptor by now."""
+    try:
+        fd = os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno()
+    except OSError:  # a stand-in without a descriptor
+        return sys.stderr
+
+    def note(lines: int) -> str:
+        event = f"{lines} log lines were dropped: nobody read them"
+        kind = format_ or ("text" if os.isatty(fd) else "json")
+        return json.dumps({"event": event, "level": "warning"}) if kind == "json" else event
+
+    return cast(TextIO, LogStream(fd, note))
 
 
 def set_level(level: str) -> None:

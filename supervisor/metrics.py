@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 import trio
@@ -11,10 +12,11 @@ from schema.rows import JobType
 
 _PREFIX = "regelrecht_supervisor"
 _JOB_SECONDS = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 1800, 3600, 7200)
+_TICK_SECONDS = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 30, 60)
 
 
 class Metrics:
-    """A ``Meter``. One for a supervisor: names may exist only once in a registry.
+    """A ``Meter`` and a ``ScheduleMeter``. One for a supervisor: names may exist only once in a registry.
 
     Beside the counts it keeps what the probes want to know: when the database last answered a beat and a claim, on the
     monotonic clock.
@@ -43,6 +45,19 @@ class Metrics:
         self._aftercare = self._counter("reap_aftercare_failures", "Jobs that were reaped without their aftercare.")
         self._text_lost = self._counter("laws_with_lost_text", "Laws harvested without all of their text.")
         self._restarts = self._counter("actor_restarts", "Restarts after a crash.", "actor")
+        self._ticks = self._counter("schedule_ticks", "Ticks of the scheduler: done, dropped, cut, failed.", "outcome")
+        self._rows = self._counter("schedule_rows", "What ticks did with due pipelines and connectors.", "what")
+        self._tick_seconds = Histogram(
+            f"{_PREFIX}_schedule_tick_seconds",
+            "Time that a tick of the scheduler took.",
+            buckets=_TICK_SECONDS,
+            registry=self.registry,
+        )
+        self._ticked_at = Gauge(
+            f"{_PREFIX}_schedule_last_tick_timestamp_seconds",
+            "When a tick was last done, in seconds since 1970; 0: not yet, or no scheduler here.",
+            registry=self.registry,
+        )
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"{_PREFIX}_{name}", text, labels, registry=self.registry)
@@ -98,6 +113,17 @@ class Metrics:
 
     def restarted(self, actor: str) -> None:
         self._restarts.labels(actor).inc()
+
+    # --- ScheduleMeter -------------------------------------------------------------------------------------------------
+
+    def ticked(self, outcome: str, seconds: float, rows: Mapping[str, int]) -> None:
+        self._ticks.labels(outcome).inc()
+        if outcome != "dropped":
+            self._tick_seconds.observe(seconds)
+        if outcome == "done":
+            self._ticked_at.set(time.time())
+        for what, count in rows.items():
+            self._rows.labels(what).inc(count)
 
 
 def _yes(answered: bool) -> str:

@@ -11,6 +11,7 @@ from actors.ports.database import Database
 from protocols.failures import InvalidInput
 from schema import migrate
 from schema.rows import JobType
+from supervisor.settings.pipelines import Blobs
 
 SCHEDULER = "scheduler"
 API = "api"
@@ -42,6 +43,21 @@ class Served:
         needed = {job_type for service in self.services for job_type in service.job_types}
         needed |= {job_type for role in self.actors for job_type in ACTOR_ROLES[role]}
         return tuple(job_type.value for job_type in ADDED_LATER if job_type in needed)
+
+    @property
+    def keeps_results(self) -> bool:
+        """It stores results of runs, so it also deletes them."""
+        return any(JobType.PIPELINE_RUN in service.job_types for service in self.services)
+
+    def split_hint(self, blobs: Blobs) -> str | None:
+        """What an operator should know when results are in a folder that another process has to see, too."""
+        if blobs.backend != "local" or self.keeps_results == (API in self.actors):
+            return None
+        here, there = ("pipelines", "api") if self.keeps_results else ("api", "pipelines")
+        return (
+            f"role {here} runs here without role {there}, and BLOB_BACKEND=local keeps results in {blobs.local_root} of this "
+            f"machine: a supervisor with role {there} elsewhere needs that folder as a shared volume, or set BLOB_BACKEND=s3"
+        )
 
     @property
     def crawls(self) -> bool:

@@ -15,8 +15,13 @@ from protocols.budget import hourly_cap
 from schema.overview import Overview
 from schema.queue.views import EndedBadly, HeldJob
 from schema.rows import JobStatus
+from supervisor.progresstext import progress_text
 from supervisor.taskview import duration
 
+_WIDEST_CELL: Final = 26
+"""``document_convert 1a2b3c4d`` and a usual law id fit; the id of a conversion, which holds a path, is cut."""
+_WIDEST_HOLDER: Final = 18
+_LEAST_REST: Final = 12
 _QUIET_BEAT_S: Final = 90
 """Three beats at the default: a holder that was silent for longer is in trouble."""
 
@@ -118,7 +123,7 @@ def _running(seen: Overview) -> Table:
         table.add_row(
             Text(f"{job.job_type} {str(job.id)[:8]}"),
             Text(job.law_id),
-            Text(job.holder or "(signs nothing)"),
+            Text(_tail(job.holder or "(signs nothing)")),
             duration(job.age_s),
             beat,
             Text(progress_words(job)),
@@ -126,22 +131,16 @@ def _running(seen: Overview) -> Table:
     return table
 
 
+def _tail(holder: str) -> str:
+    """The end of a holder is what tells two pods of one deployment apart."""
+    return holder if len(holder) <= _WIDEST_HOLDER else f"\u2026{holder[1 - _WIDEST_HOLDER :]}"
+
+
 def progress_words(job: HeldJob) -> str:
-    """The last progress in a few words, of whatever shape it is: agents write part of it."""
-    document: Any = job.progress if isinstance(job.progress, dict) else {}
-    worker: Any = document.get("worker")
-    worker = worker if isinstance(worker, dict) else {}
+    """What is to be said of a running job, the most urgent first."""
     words = ["cancelling"] if job.cancelling else []
     words += [f"attempt {job.attempt}"] if job.attempt > 1 else []
-    phase = document.get("phase") or worker.get("call")
-    words += [str(phase)] if isinstance(phase, str) else []
-    for done, total, unit in (
-        (document.get("step"), document.get("total_steps"), ""),
-        (worker.get("articles_with_machine_readable"), worker.get("articles_total"), " articles"),
-    ):
-        if isinstance(done, int) and isinstance(total, int):
-            words.append(f"{done}/{total}{unit}")
-    return " ".join(words)
+    return " ".join([*words, progress_text(job.progress)]).rstrip()
 
 
 def _failures(failures: Sequence[EndedBadly], now: dt.datetime) -> Table:
@@ -155,8 +154,20 @@ def _failures(failures: Sequence[EndedBadly], now: dt.datetime) -> Table:
 
 
 def _table(*columns: tuple[str, Any]) -> Table:
-    """The last left-aligned column takes what is left of the line; long cells end in dots."""
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False, padding=(0, 2, 0, 0))
-    for heading, justify in columns:
-        table.add_column(heading, justify=justify, overflow="ellipsis", no_wrap=True)
+    """A left-aligned last column takes what is left of the line, and loses its end first; long cells end in dots."""
+    *_, (_, last) = columns
+    table = Table(
+        box=None, pad_edge=False, header_style="bold", show_edge=False, padding=(0, 2, 0, 0), expand=last == "left"
+    )
+    for number, (heading, justify) in enumerate(columns, start=1):
+        rest = number == len(columns) and justify == "left"
+        table.add_column(
+            heading,
+            justify=justify,
+            overflow="ellipsis",
+            no_wrap=True,
+            ratio=1 if rest else None,
+            min_width=_LEAST_REST if rest else None,
+            max_width=None if rest else _WIDEST_CELL,
+        )
     return table

@@ -183,7 +183,7 @@ def _is_shielded(status: Any, nursery: Any) -> bool:
 
 
 _IN_WORDS: Final = {"__aexit__": "waits for the tasks below", "__anext__": "waits for the next message"}
-_WIDEST_NAME: Final = 64
+_WIDEST_NAME: Final = 80
 
 
 def render(task: TaskView, about: Mapping[str, str] | None = None) -> list[str]:

@@ -141,7 +141,6 @@ class Watchdog(trio.abc.Instrument):
     def _end_by_force(self) -> None:
         names = list(self.survivors())
         _log.error("ended by force: the drain passed its last bound", survivors=names)
-        sys.stderr.flush()
         self.end(exitcodes.ESCALATED)
 
 

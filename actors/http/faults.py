@@ -81,7 +81,12 @@ def unauthorized() -> Problem:
 
 
 def forbidden(permission: str) -> Problem:
-    return Problem(403, "forbidden", f"this token does not allow {permission}", {"permission": permission})
+    return Problem(
+        403,
+        "forbidden",
+        f"this token does not allow {permission}: use one that does, for an account that may (token create, member add)",
+        {"permission": permission},
+    )
 
 
 def problem_of(error: Exception) -> Problem | None:

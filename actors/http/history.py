@@ -7,7 +7,7 @@ from typing import Protocol
 
 from actors.ports.database import Units
 from protocols.runhistory import DEFAULT_LIMIT, RunLine, render_runs
-from schema.pipelines import api
+from schema.pipelines import history
 
 
 class GetPipelineRuns(Protocol):
@@ -33,6 +33,8 @@ def run_reader(database: Units, workspace_id: int) -> ReadRuns:
     """The same runs as values."""
 
     async def read(pipeline_id: int | None, limit: int) -> Sequence[RunLine]:
-        return await database.transact(api.history_of, workspace_id, pipeline_id=pipeline_id, limit=limit)
+        return await database.transact(
+            history.recent_runs_read_only, workspace_id, pipeline_id=pipeline_id, limit=limit
+        )
 
     return read

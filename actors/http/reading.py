@@ -43,7 +43,8 @@ def read_body(kind: type[R], body: bytes) -> R:
 def read_fields(kind: type[R], given: Mapping[str, Any], *, prefix: str = "") -> R:
     """A ``Problem`` (422) lists all faults. Fields that were not sent keep their default, which may be UNSET."""
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
-    faults = [FieldFault(f"{prefix}{name[:_SHOWN]}", "unknown field") for name in sorted(given.keys() - fields.keys())]
+    unknown = f"unknown field; this request takes {', '.join(fields) or 'none'}"
+    faults = [FieldFault(f"{prefix}{name[:_SHOWN]}", unknown) for name in sorted(given.keys() - fields.keys())]
     values: dict[str, Any] = {}
     for name, field in fields.items():
         if name not in given:

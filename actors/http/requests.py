@@ -25,7 +25,14 @@ Position = Annotated[str, Meta(pattern="^[A-Za-z0-9]{1,50}$")]
 Cron = Annotated[str, Meta(max_length=120, description="Five fields or an alias such as @daily.")]
 Zone = Annotated[str, Meta(min_length=1, max_length=64, description="An IANA name such as Europe/Amsterdam.")]
 Minutes = Annotated[int, Meta(ge=5, le=525_600)]
-Config = Annotated[dict[str, Any], Meta(description=f"At most {MAX_CONFIG_BYTES} bytes of JSON; no place for secrets.")]
+Config = Annotated[
+    dict[str, Any],
+    Meta(
+        description=f"At most {MAX_CONFIG_BYTES} bytes of JSON; no place for secrets. Web pages: INITIAL_URLS. Laws: SELECT, "
+        "LAW_IDS, MAX_AGE_DAYS, INCLUDE_NOT_HARVESTABLE, PRIORITY, MAX_LAWS_PER_FIRE, STAGGER_SECS, DATE, "
+        "FOLLOW_REFERENCES. What a pipeline sets goes before what its connector sets."
+    ),
+]
 
 
 class Page(Request):

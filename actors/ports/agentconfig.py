@@ -14,6 +14,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from protocols.dialects.opencode import Opencode
 from protocols.failures import InvalidInput, JsonObject
 
 BAKED_FILE = Path("/etc/opencode/opencode.json")
@@ -24,7 +25,7 @@ PROVIDER = "vlam"
 OUTPUT_CEILING = 32_000
 """Tokens. opencode clamps ``limit.output`` to this unless ``OPENCODE_EXPERIMENTAL_OUTPUT_TOKEN_MAX`` says more (OC-08)."""
 
-ALLOWED_TOOLS = ("read", "edit", "write", "grep", "glob")
+ALLOWED_TOOLS = tuple(tool.lower() for tool in Opencode.granted_tools)
 DENIED = (
     *("bash", "webfetch", "websearch", "codesearch", "task", "skill", "question", "lsp", "list"),
     *("todowrite", "todoread", "external_directory", "doom_loop"),

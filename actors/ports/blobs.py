@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
@@ -271,7 +272,17 @@ def _local(settings: BlobSettings) -> ObjectStore:
 
     assert settings.local_root is not None
     settings.local_root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _check_owner(settings.local_root)
     return LocalStore(settings.local_root, automatic_cleanup=True)
+
+
+def _check_owner(root: Path) -> None:
+    """Below a folder that everybody may write to, such as /tmp, somebody else may have been first: then they could read
+    and replace all results. Elsewhere the owner is the operator's business; mounted volumes seldom have ours.
+    """
+    open_to_all = root.parent.stat().st_mode & stat.S_IWOTH
+    if open_to_all and (root.is_symlink() or root.stat().st_uid not in (0, os.geteuid())):
+        raise InvalidInput("BLOB_LOCAL_ROOT cannot be used: another user made it; name a folder of your own")
 
 
 def _s3(settings: BlobSettings) -> ObjectStore:

@@ -158,6 +158,8 @@ class Dialect(ABC):
     binary_settings: ClassVar[tuple[str, ...]]
     model_settings: ClassVar[tuple[str, ...]]
     """Names of settings, the first one that is not empty counts (``enrich.md`` 2.5)."""
+    granted_tools: ClassVar[tuple[str, ...]]
+    """What an enrichment may use of it, in the names of claude (D50)."""
     default_binary: ClassVar[str]
     default_model: ClassVar[str | None]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 
-from attrs import field, frozen
-
 from protocols.agentevents import Cause, Closing
 from protocols.agentview import CallView
 from protocols.dialects.base import (
@@ -35,41 +33,10 @@ DENIED: Final = (
 """Every other tool in the init lists of 2.1.303 and 2.1.332. What is only left off the allow list can be granted by
 settings; what is denied cannot (D50)."""
 
-ROTATION_S: Final = 100
-"""How long one of several tokens is chosen before the next one is."""
-
 _INTERRUPTED: Final = frozenset({"aborted_streaming", "aborted_tools"})
 _LIMITED: Final = frozenset({"max_turns", "budget_exhausted"})
 _SIGNAL_EXITS: Final = frozenset({129, 130, 137, 143})
 """The CLI catches SIGTERM and SIGHUP and exits by itself."""
-
-
-@frozen
-class Credential:
-    """One of the tokens in ``CLAUDE_CODE_OAUTH_TOKEN``. Log ``k of n`` and ``looks``, never the value."""
-
-    value: str = field(repr=False)
-    k: int
-    n: int
-
-    @property
-    def looks(self) -> str:
-        """``subscription``, ``api key`` (the wrong kind: it is no OAuth token) or ``unknown``, by its first letters."""
-        if self.value.startswith("sk-ant-oat"):
-            return "subscription"
-        return "api key" if self.value.startswith("sk-ant-api") else "unknown"
-
-
-def choose_credential(tokens: str, unix_seconds: float) -> Credential | None:
-    """One of several comma-separated tokens, another one each 100 s; None when there is none.
-
-    Choose once per window: another subscription has a cold prompt cache.
-    """
-    usable = [token.strip() for token in tokens.split(",") if token.strip()]
-    if not usable:
-        return None
-    index = int(unix_seconds // ROTATION_S) % len(usable)
-    return Credential(usable[index], index + 1, len(usable))
 
 
 class Claude(Dialect):
@@ -81,6 +48,7 @@ class Claude(Dialect):
     closing_total = True
     binary_settings = ("CLAUDE_PATH", "LLM_PATH")
     model_settings = ("CLAUDE_MODEL", "LLM_MODEL")
+    granted_tools = GRANTED
     default_binary = "claude"
     default_model: ClassVar[str | None] = DEFAULT_MODEL
 

@@ -21,9 +21,6 @@ from protocols.dialects.lineparser import first_line, own_words
 from protocols.dialects.opencode_lines import OpencodeParser
 from protocols.failures import InvalidInput
 
-MOST_ATTACHED: Final = 64 << 10
-"""Bytes of a file that goes along with the prompt; of a longer one the prompt names path and lines (D59)."""
-
 SWITCHES: Final = {
     "OPENCODE_DISABLE_AUTOUPDATE": "1",
     "OPENCODE_DISABLE_CLAUDE_CODE": "1",
@@ -57,6 +54,7 @@ class Opencode(Dialect):
     closing_total = False
     binary_settings = ("OPENCODE_PATH", "LLM_PATH")
     model_settings = ("OPENCODE_MODEL", "LLM_MODEL")
+    granted_tools = ("Read", "Edit", "Write", "Grep", "Glob")
     default_binary = "opencode"
     default_model: ClassVar[str | None] = None
 

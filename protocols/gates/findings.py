@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from protocols.lawtree import is_under
 
@@ -37,13 +37,25 @@ class Finding:
 
 @frozen
 class Reading:
-    """What one evaluation of a gate found: what the agent can answer, and what is only recorded."""
+    """What one evaluation of a gate found: what the agent can answer, and what is only recorded.
+
+    ``elsewhere``: breaches of the schema in entries that this window may not touch, and that were there before it.
+    """
 
     answerable: tuple[Finding, ...]
     recorded: tuple[Finding, ...] = ()
+    elsewhere: tuple[Finding, ...] = ()
 
     def __len__(self) -> int:
         return len(self.answerable)
+
+    def without(self, standing: Collection[Finding]) -> Reading:
+        """Those of ``standing`` that are still there are told, and asked of nobody."""
+        return evolve(
+            self,
+            answerable=tuple(finding for finding in self.answerable if finding not in standing),
+            elsewhere=tuple(finding for finding in self.answerable if finding in standing),
+        )
 
 
 def reading_of(findings: Iterable[Finding], window: Collection[str] | None = None) -> Reading:

@@ -157,6 +157,8 @@ class GateState:
         }
         if self.seen.reading.recorded:
             record["outside_corpus"] = [str(finding) for finding in self.seen.reading.recorded]
+        if self.seen.reading.elsewhere:
+            record["outside_window"] = [str(finding) for finding in self.seen.reading.elsewhere]
         return record
 
     def failure_text(self) -> str:

@@ -18,7 +18,7 @@ from protocols.lawyaml import UnreadableLaw
 _LONGEST_VALUE: Final = 80
 _LONGEST_MESSAGE: Final = 400
 
-_IN_SECTION: Final = re.compile(r"articles/\d+/machine_readable[/:]")
+_IN_SECTION: Final = re.compile(r"articles/(?P<entry>\d+)/machine_readable[/:]")
 
 _Kind = ValidationErrorKind
 
@@ -45,9 +45,17 @@ def tree_findings(tree: Tree, schemas: LawSchemas) -> list[Finding]:
     return [Finding(SCHEMA, f"{place}: {message}") for _, place, message in told]
 
 
-def beyond_agents(tree: Tree, schemas: LawSchemas) -> list[Finding]:
-    """The breaches outside the sections that agents write: no call can mend them, for all else is put back (D41)."""
-    return [finding for finding in tree_findings(tree, schemas) if not _IN_SECTION.match(finding.detail)]
+def section_of(finding: Finding) -> int | None:
+    """The position of the entry in whose section the breach is; None: it is outside the sections that agents write, and
+    no call can mend it, for all else is put back (D41)."""
+    found = _IN_SECTION.match(finding.detail)
+    return int(found["entry"]) if found else None
+
+
+def faulty_sections(source: bytes, schemas: LawSchemas) -> frozenset[int]:
+    """The positions of the entries whose section breaks the schema. UnreadableLaw."""
+    sections = (section_of(finding) for finding in tree_findings(read_tree(source), schemas))
+    return frozenset(position for position in sections if position is not None)
 
 
 def _path(error: ValidationError) -> Path:

@@ -12,7 +12,6 @@ from typing import Any, Final
 from attrs import frozen
 
 from protocols.failures import InvalidInput
-from protocols.runhistory import RunLine
 from schema.connection import Connection
 from schema.pipelines import asking, history, indexing, items, manage, wallet
 from schema.pipelines.asking import PipelineNotFound, RunState
@@ -36,7 +35,6 @@ from schema.rows import Job
 from schema.tokens import Principal
 
 KEY_LIFE_HOURS: Final = 24
-_ID_MAX: Final = 2**63 - 1
 
 
 class KeyReused(InvalidInput):
@@ -240,16 +238,6 @@ async def stored_result(connection: Connection, workspace_id: int, pipeline_id: 
     if run.result_expires_at is not None and run.result_expires_at <= now:
         return StoredResult(run.id, None, None)
     return StoredResult(run.id, run.result_blob_key, run.result_blob_backend)
-
-
-async def history_of(
-    connection: Connection, workspace_id: int, *, pipeline_id: int | None, limit: int
-) -> list[RunLine]:
-    """The recent runs of one workspace, in a read-only transaction. A number that can be no id names no pipeline."""
-    await history.read_only(connection)
-    if pipeline_id is not None and not 0 < pipeline_id <= _ID_MAX:
-        return []
-    return await history.recent_runs(connection, workspace_id, pipeline_id=pipeline_id, limit=limit)
 
 
 async def _take_key(connection: Connection, principal: Principal, pipeline_id: int, key: str) -> int | None:

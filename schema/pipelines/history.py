@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from typing import Final
 
 from attrs import frozen
 
-from protocols.runhistory import DEFAULT_LIMIT, RunLine, clamp_limit, render_runs
+from protocols.runhistory import DEFAULT_LIMIT, RunLine, clamp_limit
 from schema.connection import Connection
 from schema.pipelines.rows import RUN_COLUMNS, Run, run_of
 from schema.pipelines.runs import RunNotFound
 from schema.records import columns_of
 
-_READ_LIMIT_MS = 5000
-
-GetPipelineRuns = Callable[[Connection, int | None, int], Awaitable[str]]
+_READ_LIMIT_MS: Final = 5000
+_ID_MAX: Final = 2**63 - 1
 
 
 @frozen
@@ -48,19 +48,14 @@ async def recent_runs(
     return [RunLine(**row) for row in rows]
 
 
-def make_get_pipeline_runs(workspace_id: int) -> GetPipelineRuns:
-    """The tool for one workspace: no argument of a call can reach another (``pipelines.md`` 8).
-
-    ``get_pipeline_runs(connection, pipeline_id, limit)`` needs a transaction; it makes that read-only and short.
-    """
-
-    async def get_pipeline_runs(
-        connection: Connection, pipeline_id: int | None = None, limit: int = DEFAULT_LIMIT
-    ) -> str:
-        await read_only(connection)
-        return render_runs(await recent_runs(connection, workspace_id, pipeline_id=pipeline_id, limit=limit))
-
-    return get_pipeline_runs
+async def recent_runs_read_only(
+    connection: Connection, workspace_id: int, *, pipeline_id: int | None, limit: int
+) -> list[RunLine]:
+    """The same, in a transaction that cannot write. A number that can be no id names no pipeline."""
+    await read_only(connection)
+    if pipeline_id is not None and not 0 < pipeline_id <= _ID_MAX:
+        return []
+    return await recent_runs(connection, workspace_id, pipeline_id=pipeline_id, limit=limit)
 
 
 async def read_only(connection: Connection) -> None:

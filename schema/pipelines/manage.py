@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from attrs import field, frozen
 
 from protocols.connectors import BWB_LAWS, CONNECTORS, ConnectorRegistry
 from protocols.failures import InvalidInput
+from protocols.lawpipeline import read_law_selection
+from protocols.runs import RunFailed
 from protocols.schedule import validate_cron
 from protocols.scrub import payload_to_json, scrub_text
 from schema.connection import Connection
@@ -29,6 +32,7 @@ from schema.pipelines.rows import (
     pipeline_of,
 )
 from schema.pipelines.scheduling import database_now
+from schema.records import json_of
 
 MAX_CONFIG_BYTES: Final = 64 * 1024
 
@@ -141,7 +145,7 @@ async def update_pipeline(
     folder = changes.get("destination_folder_id", old.destination_folder_id)
     await _check_folder(connection, old.workspace_id, folder)
     save = changes.get("save_to_kb", old.save_to_kb)
-    await _check_branch(connection, old.connector_id, save)
+    await _check_laws(connection, old.connector_id, save, changes.get("config"))
     row = await connection.fetchrow(
         f"""
         UPDATE pipelines SET name = $2, config = $3::text::jsonb, save_to_kb = $4, destination_folder_id = $5,
@@ -187,6 +191,8 @@ async def create_connector(
     if new.connector_type not in registry.kinds:
         raise InvalidInput(f"{new.connector_type!r} is no connector type: {', '.join(sorted(registry.kinds))}")
     _check_periodic(new.is_indexable, new.periodic_indexing_enabled, new.indexing_frequency_minutes)
+    if new.connector_type == BWB_LAWS:
+        await _check_selection(connection, {}, new.config)
     row = await connection.fetchrow(
         f"""
         INSERT INTO connectors (workspace_id, owner_id, name, connector_type, config, is_indexable,
@@ -230,6 +236,8 @@ async def update_connector(connection: Connection, connector_id: int, changes: M
     if saved is not None and changes.get("periodic_indexing_enabled") is False:
         saved = {**saved, "enabled": False}
     _check_periodic(indexable, enabled, minutes)
+    if old.connector_type == BWB_LAWS and "config" in changes:
+        await _check_selection(connection, {}, changes["config"])
     restarts = enabled and (not old.periodic_indexing_enabled or minutes != old.indexing_frequency_minutes)
     row = await connection.fetchrow(
         f"""
@@ -276,14 +284,31 @@ async def _check_target(connection: Connection, new: NewPipeline, registry: Conn
         raise ConnectorNotFound(f"there is no connector {new.connector_id} in this workspace")
     if not registry.is_pipeline_eligible(row["connector_type"]):
         raise InvalidInput(f"a pipeline cannot stand on a connector of type {row['connector_type']}")
-    if row["connector_type"] == BWB_LAWS and new.save_to_kb:
-        raise InvalidInput("a pipeline over laws has no documents: save_to_kb must be false")
+    await _check_laws(connection, new.connector_id, new.save_to_kb, new.config)
 
 
-async def _check_branch(connection: Connection, connector_id: int | None, save_to_kb: bool) -> None:
-    kind = await connection.fetchval("SELECT connector_type FROM connectors WHERE id = $1", connector_id)
-    if kind == BWB_LAWS and save_to_kb:
+async def _check_laws(
+    connection: Connection, connector_id: int | None, save_to_kb: bool, config: Mapping[str, Any] | None
+) -> None:
+    """What a pipeline over laws cannot be, where it is one. ``config`` None: it stays what it was."""
+    connector = await connection.fetchval(
+        "SELECT config::text FROM connectors WHERE id = $1 AND connector_type = $2", connector_id, BWB_LAWS
+    )
+    if connector is None:
+        return
+    if save_to_kb:
         raise InvalidInput("a pipeline over laws has no documents: save_to_kb must be false")
+    if config is not None:
+        await _check_selection(connection, config, json_of(connector))
+
+
+async def _check_selection(connection: Connection, pipeline: Mapping[str, Any], connector: Mapping[str, Any]) -> None:
+    """A selection of laws that cannot be used is told to who writes it, not to the run of next night."""
+    today = (await database_now(connection)).astimezone(ZoneInfo("Europe/Amsterdam")).date()
+    try:
+        read_law_selection(pipeline, connector, today=today)
+    except RunFailed as unusable:
+        raise InvalidInput(unusable.error.message) from None
 
 
 async def _check_folder(connection: Connection, workspace_id: int, folder_id: int | None) -> None:

@@ -74,11 +74,20 @@ async def repair(connection: Connection) -> Sequence[tuple[int, PeriodicChange]]
     )
     changed = []
     for row in rows:
-        act = restore if row["periodic_suppressed"] else suppress
-        change = await act(connection, row["id"])
+        change = await _repair(connection, row["id"])
         if change != PeriodicChange():
             changed.append((row["id"], change))
     return changed
+
+
+async def _repair(connection: Connection, connector_id: int) -> PeriodicChange:
+    """Looked at again under the lock: whoever changes a pipeline meanwhile comes before or after us, never in between."""
+    connector = await lock(connection, connector_id)
+    if connector is None or connector.periodic_suppressed:
+        return await restore(connection, connector_id)
+    if await _owners(connection, connector_id, None):
+        return await suppress(connection, connector_id)
+    return PeriodicChange()
 
 
 async def lock(connection: Connection, connector_id: int) -> Connector | None:

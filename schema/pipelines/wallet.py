@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
+import structlog
 from attrs import frozen
 
 from protocols.credits import InsufficientCredits, Pricing
@@ -18,6 +19,8 @@ from protocols.scrub import payload_to_json, scrub_text
 from schema.connection import Connection
 
 WEB_CRAWL: Final = "web_crawl"
+
+_log = structlog.get_logger(__name__)
 
 
 @frozen
@@ -121,16 +124,20 @@ async def reserve(connection: Connection, owner_id: UUID, amount_micros: int) ->
 
 
 async def give_back(connection: Connection, owner_id: UUID, held_micros: int) -> None:
-    """End a hold without a charge."""
-    if held_micros:
-        await connection.execute(
-            """
-            UPDATE credit_wallets SET reserved_micros = GREATEST(0, reserved_micros - $2), updated_at = now()
-            WHERE owner_id = $1
-            """,
-            owner_id,
-            held_micros,
-        )
+    """End a hold without a charge. More than there is to end is a defect: it is logged, and the rest is left at 0."""
+    if not held_micros:
+        return
+    lacking = await connection.fetchval(
+        """
+        WITH before AS (SELECT reserved_micros FROM credit_wallets WHERE owner_id = $1 FOR NO KEY UPDATE)
+        UPDATE credit_wallets AS w SET reserved_micros = GREATEST(0, w.reserved_micros - $2), updated_at = now()
+        FROM before WHERE w.owner_id = $1 RETURNING $2 - before.reserved_micros
+        """,
+        owner_id,
+        held_micros,
+    )
+    if lacking is not None and lacking > 0:
+        _log.error("more was held than the wallet knows", owner_id=str(owner_id), lacking_micros=lacking)
 
 
 async def settle(connection: Connection, usage: Usage, *, held_micros: int) -> bool:
@@ -152,18 +159,16 @@ async def settle(connection: Connection, usage: Usage, *, held_micros: int) -> b
         payload_to_json(dict(usage.details)),
         usage.run_id,
     )
+    await give_back(connection, usage.owner_id, held_micros)
     if line is None:
-        await give_back(connection, usage.owner_id, held_micros)
         return False
     await connection.execute(
         """
         INSERT INTO credit_wallets AS w (owner_id, balance_micros) VALUES ($1, -$2::bigint)
-        ON CONFLICT (owner_id) DO UPDATE SET balance_micros = w.balance_micros - $2,
-            reserved_micros = GREATEST(0, w.reserved_micros - $3), updated_at = now()
+        ON CONFLICT (owner_id) DO UPDATE SET balance_micros = w.balance_micros - $2, updated_at = now()
         """,
         usage.owner_id,
         usage.cost_micros,
-        held_micros,
     )
     return True
 

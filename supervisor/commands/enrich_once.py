@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from actors.jobs.enrich.once import LocalLaw
     from actors.jobs.enrich.settings import EnrichSettings
     from actors.ports.guardian import Guardian
+    from protocols.articleplan import ArticlePlan, PlannedLaw
     from protocols.sessions import SessionReuse
     from supervisor.commands.enrichreport import Tally
 
@@ -42,6 +44,7 @@ Examples:
   regelrecht-supervisor enrich-once --corpus . --law regulation/nl/wet/x/2025-01-01.yaml --dry-run
   regelrecht-supervisor enrich-once --corpus . --law regulation/nl/wet/x/2025-01-01.yaml --windows 2
   regelrecht-supervisor enrich-once --corpus . --law law.yaml --session-reuse window,repair,off
+  regelrecht-supervisor enrich-once --corpus . --law law.yaml --article 2 --article 8 --depth 1
 """
 )
 @click.option(
@@ -61,6 +64,27 @@ Examples:
 )
 @click.option("--articles", default=15, show_default=True, metavar="N", help="Entries of one window; 0: the whole law.")
 @click.option("--windows", default=1, show_default=True, metavar="N", help="Windows to work off; 0: all that are left.")
+@click.option(
+    "--article",
+    "numbers",
+    multiple=True,
+    metavar="N",
+    help="Instead of the next window this article with all entries under it; may be repeated. The cursor stands still.",
+)
+@click.option(
+    "--depth",
+    type=click.IntRange(0),
+    metavar="D",
+    help="With --article: what the articles cite too, in the same law and up to D laws away; the deepest law first.",
+)
+@click.option(
+    "--max-plan-articles",
+    type=click.IntRange(1),
+    default=200,
+    show_default=True,
+    metavar="N",
+    help="Refuse to begin when --depth leads to more articles.",
+)
 @click.option("--slices", default=1, show_default=True, metavar="N", help="Agents at once in one window.")
 @click.option("--rounds", default="1", show_default=True, callback=_rounds, help="Feedback rounds of each gate.")
 @click.option(
@@ -81,7 +105,15 @@ Examples:
     help="Windows, the closing pass, or both.",
 )
 @click.option("--dry-run", is_flag=True, help="Show command lines, prompts, slices, times and findings; call nothing.")
-def command(modes: tuple[str, ...], windows: int, dry_run: bool, **options: Any) -> None:
+def command(
+    modes: tuple[str, ...],
+    windows: int,
+    numbers: tuple[str, ...],
+    depth: int | None,
+    max_plan_articles: int,
+    dry_run: bool,
+    **options: Any,
+) -> None:
     """Enrich a law in a folder with an agent of your own, as an enrich job would.
 
     Needs neither database nor git. The agent works in a copy, with your login and configuration; the law, its cursor and
@@ -96,10 +128,18 @@ def command(modes: tuple[str, ...], windows: int, dry_run: bool, **options: Any)
     from protocols.sessions import SessionReuse
     from supervisor.commands.session import quiet_logs
 
+    if depth is not None and not numbers:
+        raise click.UsageError("--depth says how far to follow what --article cites: give at least one --article.")
+    if depth is not None and len(modes) > 1:
+        raise click.UsageError("--session-reuse compares modes on one law: leave --depth out, or give one mode.")
+    if numbers and options["steps"] == "reconcile":
+        raise click.UsageError("--steps reconcile is for the whole law: leave --article out.")
     quiet_logs()
     with tempfile.TemporaryDirectory(prefix="enrich-once-") as work, Guardian() as guardian:
         settings = settings_of(Path(work), **options)
         run = Run(settings, options["law"], options["provider"], guardian, windows or sys.maxsize)
+        if numbers:
+            run.choose(numbers, depth, max_plan_articles)
         if dry_run:
             trio.run(run.show)
         elif not trio.run(run.all, [SessionReuse(mode) for mode in modes]):
@@ -171,8 +211,28 @@ class Run:
         self.provider = provider
         self.guardian = guardian
         self.windows = windows
+        self.plan: ArticlePlan | None = None
 
-    def law(self, mode: SessionReuse | None = None, beside: Path | None = None) -> LocalLaw:
+    def choose(self, numbers: Sequence[str], depth: int | None, most: int) -> None:
+        """Work on articles and what they cite instead of windows. InvalidInput for a plan that cannot be made."""
+        from actors.jobs.enrich.articles import plan_in_folder
+        from protocols.enrichpayload import law_path
+        from supervisor.commands import enrichreport
+
+        path = law_path(self.path)
+        self.law()  # a law that is not there, or skills that are not, before anything is planned
+        base = self.settings.output_base
+        self.plan = plan_in_folder(self.settings.folder, base, path, tuple(numbers), depth=depth, most=most)
+        click.echo("\n".join(enrichreport.plan_lines(self.plan)))
+
+    def laws(self) -> Iterator[tuple[str, PlannedLaw | None]]:
+        """Path by path what to work on; None: its windows."""
+        if self.plan is None:
+            yield self.path, None
+        else:
+            yield from ((planned.path, planned) for planned in self.plan.laws)
+
+    def law(self, path: str | None = None, mode: SessionReuse | None = None, beside: Path | None = None) -> LocalLaw:
         from attrs import evolve
 
         from actors.jobs.enrich.once import LocalLaw
@@ -180,52 +240,73 @@ class Run:
 
         settings = self.settings if mode is None else evolve(self.settings, session_reuse=mode)
         return LocalLaw.at(
-            settings, self.path, self.provider, guardian=self.guardian, tell=progress_line, beside=beside
+            settings, path or self.path, self.provider, guardian=self.guardian, tell=progress_line, beside=beside
         )
+
+    def turns(self, law: LocalLaw, planned: PlannedLaw | None) -> Iterator[LocalLaw]:
+        """``law`` once for each window of it; chosen entries are cut into windows of the usual size."""
+        from attrs import evolve
+
+        if planned is None:
+            yield from repeat(law, self.windows)
+            return
+        size = self.settings.window_limit or len(planned.positions)
+        for start in range(0, len(planned.positions), size):
+            yield evolve(law, chosen=planned.positions[start : start + size])
 
     async def show(self) -> None:
         """The dry run."""
         from supervisor.commands import enrichreport
 
-        law = self.law()
-        previews = await law.preview(self.windows)
-        click.echo("\n".join(enrichreport.preview_lines(previews, self.settings.shares, await law.findings())))
+        for path, planned in self.laws():
+            law = self.law(path)
+            if planned is None:
+                previews = await law.preview(self.windows)
+            else:
+                click.echo(f"\n{path}")
+                previews = [one for turn in self.turns(law, planned) for one in await turn.preview(1)]
+            lines = enrichreport.preview_lines(previews, self.settings.shares, await law.findings())
+            click.echo("\n".join(lines))
 
     async def all(self, modes: Sequence[SessionReuse]) -> bool:
-        """Each mode on the law as it is; the first one last, so that its result is what stays. Whether all went well."""
+        """Law after law, each mode on it as it is; the first one last, so that its result is what stays. Whether all went
+        well."""
         import tempfile
 
         from supervisor.commands import enrichreport
 
-        tallies = []
-        for mode in reversed(modes):
-            if mode is modes[0]:
-                tallies.append(await self.one(self.law(mode), mode))
-            else:
-                with tempfile.TemporaryDirectory(dir=self.settings.work_root) as beside:
-                    tallies.append(await self.one(self.law(mode, Path(beside)), mode))
-        if len(modes) > 1:
-            click.echo("\nmodes")
-            enrichreport.compare(list(reversed(tallies)))
-        return all(tally.well for tally in tallies)
+        well = True
+        for path, planned in self.laws():
+            tallies = []
+            for mode in reversed(modes):
+                if mode is modes[0]:
+                    tallies.append(await self.one(self.law(path, mode), mode, planned))
+                else:
+                    with tempfile.TemporaryDirectory(dir=self.settings.work_root) as beside:
+                        tallies.append(await self.one(self.law(path, mode, Path(beside)), mode, planned))
+            if len(modes) > 1:
+                click.echo("\nmodes")
+                enrichreport.compare(list(reversed(tallies)))
+            well &= all(tally.well for tally in tallies)
+        return well
 
-    async def one(self, law: LocalLaw, mode: SessionReuse) -> Tally:
+    async def one(self, law: LocalLaw, mode: SessionReuse, planned: PlannedLaw | None) -> Tally:
         """Windows of one mode, until there is none left or one fails."""
         from protocols.failures import SupervisorError
         from supervisor.commands import enrichreport
 
         tally = enrichreport.Tally(mode.value)
-        click.echo(f"{self.path}, {self.provider}, session reuse {mode.value}")
+        click.echo(f"{law.payload.yaml_path}, {self.provider}, session reuse {mode.value}")
         enrichreport.print_findings("before", await law.findings())
-        for _ in range(self.windows):
-            window = await law.next_window()
+        for turn in self.turns(law, planned):
+            window = await turn.next_window()
             if window.empty and window.total and not tally.products and "window" in self.settings.steps:
                 click.echo("The law is done: its cursor is at the end. Remove .enrichment.yaml to begin anew.")
                 break
             if window.empty and tally.products:
                 break
             try:
-                product = await law.enrich()
+                product = await turn.enrich()
             except SupervisorError as failure:
                 click.echo(f"Error: {failure.message}", err=True)
                 tally.failed = True

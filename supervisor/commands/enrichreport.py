@@ -13,6 +13,7 @@ from supervisor.commands.session import print_table
 if TYPE_CHECKING:
     from actors.jobs.enrich.flows import Product
     from actors.jobs.enrich.once import SlicePreview, WindowPreview
+    from protocols.articleplan import ArticlePlan
     from protocols.failures import JsonObject
     from protocols.gates.findings import Reading
     from protocols.shares import Shares
@@ -58,7 +59,7 @@ def print_findings(when: str, readings: Mapping[str, Reading]) -> None:
 def print_window(window: Window, product: Product) -> None:
     """What a finished window came to: entries, feedback, costs."""
     result = product.result
-    click.echo(f"\nentries {window.start + 1} to {window.end} of {window.total}")
+    click.echo(f"\n{_shown(window)}")
     click.echo(
         f"  {result['articles_with_machine_readable']} of {result['articles_total']} entries have a section, "
         f"{result['coverage_score']:.0%} of the missing ones by this run; "
@@ -83,6 +84,20 @@ def print_window(window: Window, product: Product) -> None:
     ]
     total = ("window", f"calls: {len(calls)}", "", *_figures(result.get("usage")))
     print_table(("step", "session", "model", "input", "output", "cache read", "cache write", "cost"), [*rows, total])
+
+
+def _shown(window: Window) -> str:
+    if window.chosen is None:
+        return f"entries {window.start + 1} to {window.end} of {window.total}"
+    return f"{len(window.chosen)} chosen entries of {window.total}"
+
+
+def plan_lines(plan: ArticlePlan) -> Iterator[str]:
+    """What an enrichment by article works on, in its order, and what it does not follow."""
+    yield "plan"
+    for law in plan.laws:
+        yield f"  {law.path}: article {', '.join(law.articles)} ({len(law.positions)} entries)"
+    yield from (f"  not followed: {citation}" for citation in plan.left_out)
 
 
 def _rounds(feedback: Sequence[JsonObject]) -> Iterator[tuple[str, ...]]:
@@ -134,7 +149,7 @@ def preview_lines(previews: Sequence[WindowPreview], shares: Shares, findings: M
         yield "No window is left: the cursor of this law is at its end."
     for preview in previews:
         window = preview.window
-        yield f"\nwindow: entries {window.start + 1} to {window.end} of {window.total}"
+        yield f"\nwindow: {_shown(window)}"
         for number, part in enumerate(preview.slices):
             yield from _slice_lines(number, len(preview.slices), part)
     yield "\nfindings in the law as it is"

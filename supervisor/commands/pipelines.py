@@ -81,9 +81,9 @@ def history(workspace: int, pipeline: int | None, limit: int, embedded: bool) ->
     """Show the newest runs of a workspace, as a chat agent sees them."""
 
     async def work(database: Database) -> str:
-        from schema.pipelines import history
+        from actors.http.history import make_get_pipeline_runs
 
-        return await database.transact(history.make_get_pipeline_runs(workspace), pipeline, limit)
+        return await make_get_pipeline_runs(database, workspace)(pipeline, limit)
 
     click.echo(on_database(work, embedded=embedded))
 
@@ -95,7 +95,10 @@ def history(workspace: int, pipeline: int | None, limit: int, embedded: bool) ->
 @click.argument("workspace", type=int)
 @embedded_option
 def daily_reharvest(workspace: int, embedded: bool) -> None:
-    """Add the pipeline "Dagelijkse herharvest": every harvested law again, each night at 03:15 in Amsterdam."""
+    """Add the pipeline "Dagelijkse herharvest": every harvested law again, each night at 03:15 in Amsterdam.
+
+    At most 500 a night, those that were not harvested for the longest first.
+    """
 
     async def work(database: Database) -> Pipeline:
         from schema.pipelines import lawruns, workspaces

@@ -26,7 +26,7 @@ Twice: hand them back at once. Three times: end without ceremony; the jobs come 
     "--roles",
     required=True,
     metavar="ROLE[,ROLE]",
-    help="What to do: harvest, enrich, pipelines, connectors, scheduler.",
+    help="What to do: harvest, enrich, pipelines, connectors, scheduler, api.",
 )
 @embedded_option
 def command(roles: str, embedded: bool) -> None:

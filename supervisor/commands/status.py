@@ -94,7 +94,7 @@ async def _watch(database: Database, enrich: Any, interval: float, as_json: bool
     import trio
     from rich.live import Live
 
-    from protocols.failures import DatabaseUnavailable
+    from protocols.failures import DatabaseUnavailable, OutcomeUnclear
 
     budget = _budget(enrich)
     with ExitStack() as stack:
@@ -118,7 +118,7 @@ async def _watch(database: Database, enrich: Any, interval: float, as_json: bool
                 ended = None if seen is None or looks % _ENDED_EVERY == 0 else _ended(seen)
                 seen = await _look(database, enrich, ended)
                 note = ""
-            except DatabaseUnavailable:
+            except (DatabaseUnavailable, OutcomeUnclear):
                 if seen is None:
                     raise
                 note = "(the database does not answer now)"

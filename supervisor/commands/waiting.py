@@ -9,7 +9,7 @@ import trio
 from attrs import define, field
 
 from actors.ports.database import Database
-from protocols.failures import DatabaseUnavailable, Permanent
+from protocols.failures import DatabaseUnavailable, OutcomeUnclear, Permanent
 from schema import requests
 from schema.queue import presence, views
 from schema.requests import AlreadyQueued, Created, Exhausted, HarvestRequest
@@ -100,14 +100,14 @@ class Waiting:
         """The row now. An outage is waited out: the job goes on without us."""
         try:
             return await database.run(views.get_job, job.id)
-        except DatabaseUnavailable:
+        except (DatabaseUnavailable, OutcomeUnclear):
             self._say("the database does not answer; waiting for it")
             return job
 
     async def _somebody(self, database: Database) -> bool:
         try:
             return await database.run(presence.supervisors_seen)
-        except DatabaseUnavailable:
+        except (DatabaseUnavailable, OutcomeUnclear):
             return True
 
     def _ended(self, job: Job) -> Job:

@@ -17,6 +17,7 @@ from protocols.messages import Phase
 from supervisor import taskview
 from supervisor.drain import Drain
 from supervisor.metrics import Metrics
+from supervisor.progresstext import progress_text
 from supervisor.taskview import TaskClock, duration
 from supervisor.tree import Inbox, Tree
 from supervisor.version import VERSION
@@ -74,6 +75,7 @@ def summary(scene: Scene) -> list[str]:
         figures = scene.figures()
         pool = f"{figures.pool_in_use} of {figures.pool_max} in use, {figures.waiting} units wait"
         lines.append(f"  pool      {pool}; unclear answers {figures.unclear}, connections dropped {figures.terminated}")
+    lines.append(f"  channels  {', '.join(_held_up(scene)) or 'nothing waits in any of them'}")
     lines.append(
         f"  loop      {scene.clock.tasks} tasks, last tick {duration(scene.watchdog.lag_s)} late, "
         f"held too long {scene.watchdog.holds} times"
@@ -95,10 +97,18 @@ def jobs(scene: Scene) -> list[str]:
     if not running:
         return ["no job runs here"]
     rows = [
-        (str(job.job_id)[:8], job.job_type.value, job.law_id, job.state, duration(job.age_s), duration(job.limit_s))
+        (
+            str(job.job_id)[:8],
+            job.job_type.value,
+            job.law_id,
+            job.state,
+            duration(job.age_s),
+            duration(job.limit_s),
+            progress_text(job.progress) or "(not told yet)",
+        )
         for job in running
     ]
-    return table(("JOB", "TYPE", "LAW", "STATE", "AGE", "TIME LEFT"), rows)
+    return table(("JOB", "TYPE", "LAW", "STATE", "AGE", "TIME LEFT", "HOW FAR"), rows)
 
 
 def leases(scene: Scene) -> list[str]:
@@ -121,18 +131,36 @@ def leases(scene: Scene) -> list[str]:
     return table(("JOB", "ATTEMPT", "LAST CONFIRMED BEAT", "GIVEN UP IN", "STATE"), rows)
 
 
-def channels(scene: Scene) -> list[str]:
+def _inboxes(scene: Scene) -> dict[str, Inbox[Any]]:
+    """The channels between actors, as people call them."""
     house = scene.tree.house
-    inboxes: dict[str, Inbox[Any]] = {
+    return {
         "heartbeat": house.heartbeat,
         "claimer": house.claimer,
+        "counts -> budget": house.budget,
         "claims -> jobs": house.claims,
         "cancels -> jobs": house.cancels,
         "flushes -> progress": house.flushes,
         "alarms -> drain": house.alarms,
     }
+
+
+def _held_up(scene: Scene) -> list[str]:
+    """What somebody should have taken out of a channel by now, in words."""
+    found = []
+    for name, inbox in _inboxes(scene).items():
+        state = inbox.receive.statistics()
+        if state.current_buffer_used:
+            found.append(f"{name}: {state.current_buffer_used} not read yet")
+        if state.tasks_waiting_send:
+            found.append(f"{name}: {state.tasks_waiting_send} wait to hand over")
+    return found
+
+
+def channels(scene: Scene) -> list[str]:
+    house = scene.tree.house
     rows = []
-    for name, inbox in inboxes.items():
+    for name, inbox in _inboxes(scene).items():
         state = inbox.receive.statistics()
         size = "no bound" if state.max_buffer_size == float("inf") else str(int(state.max_buffer_size))
         waiting = (state.tasks_waiting_send, state.tasks_waiting_receive)
@@ -143,16 +171,45 @@ def channels(scene: Scene) -> list[str]:
     return table(("CHANNEL", "BUFFERED", "SIZE", "SENDERS WAIT", "RECEIVERS WAIT", "OPEN SENDERS"), rows)
 
 
-_LIBRARY_TASKS: Final = {
-    "Supervisor.main": "opened everything, now waits for the drain",
+_OTHER_TASKS: Final = {
+    "Supervisor.main": "opened everything, waits for the drain and sees it through",
     "BaseTrioEventLoop._main_loop": "the database driver's own loop",
     "BaseTrioEventLoop._io_task": "one database socket",
+    "<locals>.forward_cancellation": "ends the driver's loop with us",
+    "Listener.run": "the session that hears notifications",
+    "WorkRoot.run": "sweeps folders of agents that have gone",
+    "GitCorpus.run": "commits and pushes, one after the other",
+    "tree:alarms": "hears of what must end this supervisor",
+    "ProgressWriter._stop_at_closing": "ends it when the drain closes",
+    "Claimer._stop_at_drain": "ends it when the drain begins",
+    "Scheduler._stop_at_drain": "ends it when the drain begins",
+    "JobSlots._obey": "hears of jobs to cancel",
+    "Listener._pass_on_wakeups": "to the claimer",
+    "Listener._pass_on_control": "to the jobs",
+    "JobRunner._watch_lease": "hears whether the job is still ours",
+    "JobRunner._watch_drain": "hands the job back when the drain says so",
+    "JobRunner._watch_overstay": "when the job hangs long past its limit",
+    "JobRunner._cut_at_closing": "ends the last write when the drain closes",
+    "_Child._watch": "waits for the end of a child process",
+    "_Child._read_pipes": "reads what a child process says",
+    "_Child._feed": "feeds a child process",
+    "child._read": "one pipe of a child process",
+    "child._tell_cancellation": "ends the child process with the job",
+    "Drain._skip_when_hurried": "ends the waiting when a second signal comes",
+    "trio.serve": "the HTTP server",
+    "Lifespan.handle_lifespan": "start and end of what it serves",
+    "utils.raise_shutdown": "ends it with the supervisor",
+    "trio.serve_listeners": "takes connections",
+    "agentprocess._hear": "hears from the launcher of an agent",
+    "_highlevel_serve_listeners._serve_one_listener": "waits for callers",
+    "_highlevel_serve_listeners._run_handler": "one caller",
 }
+"""Tasks that are no actors, by the names that trio gives them: what they are there for."""
 
 
 def tasks(scene: Scene) -> list[str]:
     seen = taskview.view(scene.clock)
-    about = {**_LIBRARY_TASKS, **scene.tree.about}
+    about = {**_OTHER_TASKS, **scene.tree.about}
     return ["the loop does not run"] if seen is None else taskview.render(seen, about)
 
 

@@ -80,6 +80,10 @@ _NOT_OURS = frozenset({"SUPERVISOR_CHILD", "CORPUS_REGISTRY_PATH", "CORPUS_REGIS
 """Set inside child processes, or read by other services of the platform in a shared environment."""
 
 
+AFTER_DRAIN_S = 10.0
+"""From the end of the drain to the end of the process, at most (D12)."""
+
+
 @frozen
 class Settings:
     """Everything that was configured. ``warnings`` are for the log, once it is set up."""
@@ -144,6 +148,7 @@ def load(environ: Mapping[str, str], *, embedded: bool = False) -> Settings:
         *_timing_faults(settings.worker),
         *_lease_faults(settings.worker, settings.pipelines),
         *_corpus_faults(settings.corpus),
+        *_drain_faults(settings.drain),
     ]
     findings.raise_faults()
     warnings = (*findings.warnings, *_timing_warnings(settings.worker), *unknown_names(environ))
@@ -202,6 +207,19 @@ def _corpus_faults(corpus: Corpus) -> list[str]:
     except InvalidInput as error:
         return [str(fault) for fault in error.details.get("faults", [error.message])]
     return []
+
+
+def _drain_faults(drain: Drain) -> list[str]:
+    # SD-02: a platform that kills in the middle of the drain costs every running job an attempt.
+    grace_s, most_s = drain.grace_period_s, drain.drain_s + AFTER_DRAIN_S
+    if grace_s is None or most_s < grace_s:
+        return []
+    return [
+        (
+            f"SUPERVISOR_DRAIN_SECS={drain.drain_s:g} and SUPERVISOR_GRACE_PERIOD_SECS={grace_s:g}: the end may take "
+            f"{most_s:g} s, which must be less than the grace period"
+        )
+    ]
 
 
 def _lease_faults(worker: Worker, pipelines: Pipelines) -> list[str]:

@@ -220,6 +220,14 @@ class Drain:
         help="How long running jobs may go on after SIGTERM. After it they are handed back, and the process ends within ten "
         "more seconds: give the platform's grace period at least that much more.",
     )
+    grace_period_s: float | None = setting(
+        "SUPERVISOR_GRACE_PERIOD_SECS",
+        seconds(0, 90_000),
+        default=None,
+        shown_default="unset: not checked",
+        help="The platform's grace period (terminationGracePeriodSeconds, docker stop --time). Where it is given, a "
+        "supervisor does not start with a drain that does not fit into it.",
+    )
 
 
 @frozen

@@ -109,6 +109,25 @@ async def test_with_proven_listening_it_looks_every_30_s_and_after_each_new_sess
     assert [round(at) for at in ear.house.queue.times("cancel_requests")] == [0, 30, 60, 90]
 
 
+async def test_a_cancel_that_was_lost_while_a_new_session_came_up_is_found_at_once(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    # so quickly that nobody saw that listening was not proven
+    ear = Ear()
+    job = await ear.hold()
+    ear.subscription.proven = True
+    ear.subscription.sessions = 1
+    async with trio.open_nursery() as nursery:
+        await nursery.start(ear.listener.run)
+        await trio.sleep(10)
+        ear.house.memory.ask_to_cancel(job.id)
+        ear.subscription.sessions = 2
+        begin = trio.current_time()
+        assert await ear.house.cancels.receive() == CancelJob(job.id)
+        assert trio.current_time() - begin <= 1
+        nursery.cancel_scope.cancel()
+
+
 async def test_without_running_jobs_nothing_is_asked(autojump_clock: trio.abc.Clock) -> None:
     ear = Ear()
     with trio.move_on_after(60):

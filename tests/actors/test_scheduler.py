@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 import trio
@@ -125,6 +125,36 @@ async def test_what_ticks_did_is_counted(ticks: Ticks, autojump_clock: MockClock
     actor = scheduler(ticks)
     await run_for(actor, 200)
     assert actor.counts == {"fired": 4, "suppressed": 2}
+
+
+@define
+class Meter:
+    seen: list[tuple[str, float, dict[str, int]]] = field(factory=list)
+
+    def ticked(self, outcome: str, seconds: float, rows: Mapping[str, int]) -> None:
+        self.seen.append((outcome, round(seconds, 3), dict(rows)))
+
+
+async def test_each_tick_is_metered_with_its_end_its_length_and_what_it_did(
+    ticks: Ticks, autojump_clock: MockClock
+) -> None:
+    async def fire() -> Tally:
+        await trio.sleep(2)
+        return Counter(fired=2)
+
+    async def hang() -> Tally:
+        await trio.sleep(1000)
+        return Counter(fired=9)
+
+    async def fail() -> Tally:
+        raise DatabaseUnavailable("away")
+
+    ticks.answers = [fire, hang, fail]
+    actor = scheduler(ticks)
+    actor.meter = meter = Meter()
+    await run_for(actor, 200)
+    await actor.run_once(now() - 51)
+    assert meter.seen == [("done", 2, {"fired": 2}), ("cut", 50, {}), ("failed", 0, {}), ("dropped", 0, {})]
 
 
 async def test_it_ends_when_the_drain_begins_also_in_the_middle_of_a_tick(

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 import trio
 
+from supervisor import exitcodes
 from tests.kit import probe
+from tests.kit.bwb_server import Reply, fake_repository
 from tests.kit.gitrepos import Remote, git
-from tests.kit.postgres import PrivatePostgres
+from tests.kit.postgres import PrivatePostgres, run_on
 from tests.kit.postgres_lines import lines
 from tests.kit.processes import alive, until
-from tests.kit.supervisors import Fleet, fleet
+from tests.kit.supervisors import QUICK, Fleet, SupervisorProcess, fleet
 
 
 @pytest.fixture
@@ -105,6 +109,105 @@ async def test_a_job_is_claimed_only_when_it_can_begin(pod: Fleet) -> None:
         if (before.event, entry.event) == ("done", "start")
     ]
     assert len(spans) == 2
+
+
+@pytest.mark.time_limit(60)
+async def test_a_lost_ear_costs_no_more_than_a_poll_and_comes_back(pod: Fleet) -> None:
+    # DB-01: the listening session is ended while the supervisor is idle and has backed off to a poll a minute
+    one = pod.start(WORKER_POLL_INTERVAL_SECS="5", WORKER_MAX_POLL_INTERVAL_SECS="60")
+    await one.ready()
+    await until(lambda: one.said("listening for notifications"))
+    # it probes itself
+    ears = (
+        "FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle' AND query LIKE 'SELECT pg_notify%'"
+    )
+    assert len(await pod.sql(f"SELECT pg_terminate_backend(pid) {ears}")) == 1
+    begin = time.monotonic()
+    await pod.add([{}])
+    await pod.wait_until({"completed": 1}, limit_s=10)
+    assert time.monotonic() - begin < 5.5
+    assert one.said("listening for notifications was interrupted")
+    with trio.fail_after(10):
+        while not await pod.sql(f"SELECT 1 {ears}"):  # noqa: ASYNC110 - another process
+            await trio.sleep(0.05)
+    begin = time.monotonic()
+    await pod.add([{}])
+    await pod.wait_until({"completed": 2}, limit_s=10)
+    assert time.monotonic() - begin < 1.5
+
+
+@pytest.mark.time_limit(60)
+async def test_a_source_that_hangs_ends_with_the_time_limit_and_keeps_nobody_else_waiting(pod: Fleet) -> None:
+    # QH-21
+    async with fake_repository() as source:
+        source.serve("/bwb/BWBR0000001/manifest.xml", Reply(hang=True))
+        one = pod.start(
+            roles="harvest,probe",
+            BWB_REPOSITORY_URL=source.url,
+            HARVEST_JOB_TIMEOUT_SECS="2",
+            REGULATION_REPO_PATH=str(pod.folder / "laws"),
+        )
+        await one.ready()
+        await pod.sql(
+            "INSERT INTO jobs (job_type, law_id, payload) VALUES ('harvest', $1, jsonb_build_object('bwb_id', $1::text))",
+            "BWBR0000001",
+        )
+        with trio.fail_after(10):
+            while not source.requests:  # noqa: ASYNC110 - another process
+                await trio.sleep(0.01)
+        # meanwhile an orphan of somebody else is taken on time
+        await pod.sql(
+            "INSERT INTO jobs (job_type, law_id, status, attempts, lease, started_at, heartbeat_at) VALUES "
+            "('probe', 'orphan', 'processing', 1, gen_random_uuid(), now() - interval '1 hour', now() - interval '1 hour')"
+        )
+        await until(lambda: any(entry.event == "done" for entry in pod.entries()), limit_s=4)
+        waits = "SELECT status::text, result->>'kind' AS kind, scheduled_at - updated_at AS pause FROM jobs WHERE law_id LIKE 'BWBR%'"
+        with trio.fail_after(10):
+            while (row := (await pod.sql(waits))[0])["status"] != "pending":  # noqa: ASYNC110 - as above
+                await trio.sleep(0.05)
+        assert row["kind"] == "job_timeout"
+        assert 29 < row["pause"].total_seconds() < 31
+        assert len(source.requests) == 1
+
+
+@pytest.mark.time_limit(60)
+async def test_two_that_start_together_on_an_empty_database_are_both_up_and_each_step_is_done_once(
+    empty_database_url: str, tmp_path: Path
+) -> None:
+    # DB-08
+    environ = {
+        **QUICK,
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(probe.ROOT),
+        "HOME": str(tmp_path),
+        "DATABASE_URL": empty_database_url,
+    }
+    argv = [sys.executable, "-m", "supervisor", "run", "--roles", "harvest"]
+    both = []
+    for name in ("one", "other"):
+        log = tmp_path / name
+        with log.open("wb") as stderr:
+            both.append(SupervisorProcess(subprocess.Popen(argv, env=environ, cwd=tmp_path, stderr=stderr), log))  # noqa: ASYNC220
+    try:
+        for one in both:
+            await one.ready(limit_s=30)
+
+        async def look(connection: Any) -> tuple[int, int, int]:
+            steps = await connection.fetch("SELECT version FROM supervisor_migrations")
+            invalid = await connection.fetchval("SELECT count(*) FROM pg_index WHERE NOT indisvalid")
+            return len(steps), len({row["version"] for row in steps}), invalid
+
+        steps, different, invalid = await trio.to_thread.run_sync(run_on, empty_database_url, look)
+        assert (steps, invalid) == (different, 0)
+        applied = [line["applied"] for one in both for line in one.lines() if line["event"] == "schema migrated"]
+        assert sum(map(len, applied)) == steps
+        for one in both:
+            one.signal(signal.SIGTERM)
+            assert await one.exit_code() == exitcodes.CLEAN
+    finally:
+        for one in both:
+            one.process.kill()
+            one.process.wait()
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="only root can make a pid namespace")

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import trio
 from attrs import define, field
@@ -256,6 +257,21 @@ async def test_each_role_starts_and_ends_alone(estate: Estate, role: str) -> Non
     await one.ready()
     one.signal(signal.SIGTERM)
     assert await one.exit_code() == exitcodes.CLEAN
+
+
+@pytest.mark.slow
+@pytest.mark.time_limit(60)
+async def test_ticks_and_cleared_results_are_among_the_metrics(estate: Estate) -> None:
+    one = estate.start(roles="scheduler,pipelines,api", HEALTH_PORT="0", API_PORT="0")
+    await one.ready()
+    await until(lambda: one.said("health endpoint"))
+    [line] = [line for line in one.lines() if line["event"] == "health endpoint"]
+    address = str(line["urls"][0]).replace("0.0.0.0", "127.0.0.1")
+    async with httpx.AsyncClient(base_url=address, trust_env=False) as client:
+        text = (await client.get("/metrics")).text
+    for name in ("schedule_last_tick_timestamp_seconds 0.0", 'results_cleared{what="removed"} 0.0'):
+        assert f"regelrecht_supervisor_{name}" in text
+    assert not any("BLOB_BACKEND=local" in str(line.get("hint")) for line in one.lines())
 
 
 async def test_an_unknown_role_is_a_usage_error_that_names_the_known_ones(estate: Estate) -> None:

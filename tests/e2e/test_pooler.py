@@ -18,6 +18,7 @@ from actors.ports.queue import ClaimRequest, Want
 from schema.connection import Connection
 from schema.rows import Job, JobType
 from supervisor import exitcodes
+from tests.kit import cli
 from tests.kit.pgbouncer import Pooled
 from tests.kit.processes import until
 from tests.kit.supervisors import Fleet, fleet
@@ -116,3 +117,21 @@ async def test_jobs_of_a_supervisor_killed_behind_a_pooler_are_done_by_another(p
     assert (len(done), set(done.values())) == (12, {1})
     heir.signal(signal.SIGTERM)
     assert await heir.exit_code() == exitcodes.CLEAN
+
+
+async def test_a_pause_is_set_and_ended_behind_a_pooler(pod: Fleet, pooled: Pooled) -> None:
+    async def command(*args: str) -> str:
+        done = await trio.to_thread.run_sync(lambda: cli.run(*args, **through(pooled)))
+        assert done.code == exitcodes.CLEAN, done.err
+        return done.out
+
+    one = pod.start(through(pooled))
+    await one.ready()
+    assert "paused" in await command("pause", "probe", "--reason", "behind a pooler")
+    await pod.add([{}] * 3)
+    assert "paused: probe until resumed" in await command("status")  # takes longer than a poll of the supervisor
+    assert pod.entries() == []
+    assert "resumed" in await command("resume", "probe")
+    await pod.wait_until({"completed": 3}, limit_s=10)
+    one.signal(signal.SIGTERM)
+    assert await one.exit_code() == exitcodes.CLEAN

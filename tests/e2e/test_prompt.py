@@ -73,12 +73,18 @@ async def test_the_tree_tells_what_a_supervisor_does_without_knowing_its_code(po
     assert "running: it claims jobs" in text
     assert "probe 2 of 4 slots busy" in text
     assert re.search(r"database  answers, (no beat yet|last beat [0-9.]+s ago), last look for jobs", text)
-    assert re.search(r"probe +probe 1 +running", text)
+    assert re.search(r"probe +probe 1 +running .* working$", text, re.MULTILINE)
+    assert "channels  nothing waits in any of them" in text
     assert re.search(r"heartbeat: keeps the leases of running jobs alive", text)
     assert re.search(r"job:probe [0-9a-f-]{36}", text)
     (waiting,) = [line for line in text.splitlines() if "heartbeat:run" in line]
     assert "actors/heartbeat.py:" in waiting
     assert "deadline in" in waiting
+    # every task says what it is there for, but an actor's own, which is told one line above, and a job's, told further up
+    table = text.partition("TASK ")[2].splitlines()[1:]
+    names = [re.split(r" +-?[0-9.]+[smhd]", line.strip())[0] for line in table]
+    assert len(names) > 30
+    assert [name for name in names if ": " not in name and not re.match(r"\w+:run$|job:probe |repl:", name)] == []
 
 
 async def test_every_command_answers_and_scripts_see_by_the_exit_code_what_failed(pod: Fleet, runtime: Path) -> None:

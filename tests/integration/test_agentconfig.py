@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from actors.ports.agentconfig import OpencodeSetup, load_opencode, output_limit
+from protocols.dialects import DIALECTS
 from protocols.failures import InvalidInput
 
 BAKED: dict[str, Any] = {
@@ -91,6 +92,9 @@ def test_nothing_asks_and_only_files_may_be_touched(baked: Path) -> None:
         "write",
         "grep",
         "glob",
+    }
+    assert {name for name, answer in permission.items() if answer == "allow"} == {
+        tool.lower() for tool in DIALECTS["opencode"].granted_tools
     }
     for name in ("bash", "webfetch", "task", "skill", "external_directory", "doom_loop"):
         assert permission[name] == "deny"

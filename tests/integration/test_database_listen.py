@@ -82,7 +82,7 @@ async def test_a_killed_listener_comes_back_wakes_and_hears_again(database: Data
     await database.run(ledger.end_backend, await database.run(listener_pid))
     await awake(subscription)
     assert subscription.proven
-    assert database.statistics.listen_sessions == 2
+    assert database.statistics.listen_sessions == subscription.sessions == 2
     await database.run(notify)
     await awake(subscription, limit_s=1)
 

@@ -95,11 +95,16 @@ class Fleet:
         roles: str = "probe",
         slots: int = 4,
         module: str = "supervisor",
+        log_to: int | None = None,
         **environ: str,
     ) -> SupervisorProcess:
-        """Start one more; it is ended by the fleet at the latest. ``module`` stands in for the command line."""
+        """Start one more; it is ended by the fleet at the latest. ``module`` stands in for the command line.
+
+        ``log_to`` is a descriptor for its stderr instead of the file ``log``.
+        """
         log = self.folder / f"supervisor-{len(self.processes)}.log"
-        with log.open("wb") as stderr:
+        with log.open("wb") as file:
+            stderr = file if log_to is None else log_to
             process = subprocess.Popen(
                 [sys.executable, "-m", module, "run", "--roles", roles],
                 env={**self.environ(slots=slots, **environ), **(variables or {})},

@@ -33,6 +33,7 @@ from protocols.budget import PROVIDERS
 from protocols.bwb.search import BwbHit
 from protocols.corpus import DEFAULT_BRANCH, CorpusSettings
 from protocols.dialects import DIALECTS
+from protocols.lawschema import LawSchemas
 from protocols.shares import inert_rules
 from protocols.stall import SHORT_IDLE_S
 
@@ -55,7 +56,8 @@ async def open_enrich(means: Means) -> AsyncIterator[JobHandler]:
     root = WorkRoot(settings.work_root, settings.least_free_bytes)
     async with AsyncExitStack() as stack:
         repository = LawRepository(await stack.enter_async_context(open_fetcher(settings.fetch)))
-        flows = await _flows(stack, settings, means.guardian)
+        schemas = await trio.to_thread.run_sync(load_schemas, settings.schema_dir)
+        flows = await _flows(stack, settings, schemas, means.guardian)
         nursery = await stack.enter_async_context(trio.open_nursery())
         await nursery.start(root.run)
 
@@ -68,7 +70,7 @@ async def open_enrich(means: Means) -> AsyncIterator[JobHandler]:
             flows=flows,
             root=root,
             skills=await trio.to_thread.run_sync(read_skills, folder),
-            schemas=await trio.to_thread.run_sync(load_schemas, settings.schema_dir),
+            schemas=schemas,
             runner=lambda: ProcessRunner(
                 means.guardian, MemoryWatch(settings.max_rss_bytes), max_output_bytes=settings.max_output_bytes
             ),
@@ -80,7 +82,9 @@ async def open_enrich(means: Means) -> AsyncIterator[JobHandler]:
 def _warn(settings: EnrichSettings) -> None:
     """What is set and can have no effect, or hardly the one that is meant (D44, D45, ``enrich.md`` 2.5)."""
     stall = settings.stall
-    hints = [*inert_rules(settings.shares, idle_s=stall.idle_s, retry_s=stall.retry_s)]
+    hints = list(
+        inert_rules(settings.shares, idle_s=stall.idle_s, retry_s=stall.retry_s, first_output_s=stall.first_output_s)
+    )
     if 0 < stall.idle_s < SHORT_IDLE_S:
         hints.append(f"ENRICH_AGENT_IDLE_SECS={stall.idle_s:g}: a model may well think for longer before it writes")
     named = {name for dialect in DIALECTS.values() for name in dialect.model_settings if settings.environ.get(name)}
@@ -90,15 +94,20 @@ def _warn(settings: EnrichSettings) -> None:
         _log.warning("settings", hint=hint)
 
 
-async def _flows(stack: AsyncExitStack, settings: EnrichSettings, guardian: Guardian | None) -> dict[str, CorpusFlow]:
+async def _flows(
+    stack: AsyncExitStack, settings: EnrichSettings, schemas: LawSchemas, guardian: Guardian | None
+) -> dict[str, CorpusFlow]:
     """By provider. Each branch has a checkout of its own beside that of the corpus."""
     if settings.corpus is None:
         both = FolderCorpus(settings.folder)
-        return {name: CorpusFlow(settings, both, both) for name in PROVIDERS}
+        return {name: CorpusFlow(settings, both, both, schemas) for name in PROVIDERS}
     base = await stack.enter_async_context(open_corpus(settings.corpus, guardian))
     return {
         name: CorpusFlow(
-            settings, await stack.enter_async_context(open_corpus(branch_of(name, settings.corpus), guardian)), base
+            settings,
+            await stack.enter_async_context(open_corpus(branch_of(name, settings.corpus), guardian)),
+            base,
+            schemas,
         )
         for name in PROVIDERS
     }

@@ -16,6 +16,7 @@ from actors.ports.agentfolders import AgentFileRefused, AttemptFolder, SliceFold
 from protocols import enrichmentfile, envelope, progressdoc
 from protocols.enrichpayload import EnrichPayload
 from protocols.failures import JsonObject, ProviderTrouble
+from protocols.gates.findings import Finding
 from protocols.gates.reading import NoCorpus, Surroundings
 from protocols.lawschema import LawSchemas, has_markings, version_of
 from protocols.lawtree import MARKINGS, UNTRANSLATABLES
@@ -47,6 +48,8 @@ class Desk:
     note: JsonObject = field(init=False, factory=dict)
     slices: tuple[SliceFolder, ...] = field(init=False, default=())
     """While several agents translate at once: where each of them works."""
+    standing: frozenset[Finding] = field(init=False, default=frozenset())
+    """Breaches of the schema that the run found in sections outside its window: none of its agents may mend them (D41)."""
     trouble: ProviderTrouble | None = field(init=False, default=None)
     """What a feedback round met of its provider; the window itself went on without it (D42)."""
 
@@ -73,7 +76,7 @@ class Desk:
     @property
     def first(self) -> bool:
         """Whether the walk through the law begins with this window."""
-        return self.window.start == 0
+        return self.window.first
 
     def paths(self, folder: SliceFolder) -> Paths:
         """As an agent in ``folder`` is told."""

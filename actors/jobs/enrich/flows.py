@@ -22,6 +22,8 @@ from protocols.enrichmentfile import StoredState, read_state
 from protocols.enrichpayload import EnrichPayload
 from protocols.enrichresult import is_complete
 from protocols.failures import BaseDrift, ContentFailure, JsonObject, Permanent
+from protocols.gates.schema_gate import faulty_sections
+from protocols.lawschema import LawSchemas, shipped_schemas
 from protocols.lawstats import CapturedMarking, CapturedUntranslatable, count
 from protocols.lawtree import read_tree
 from protocols.lawyaml import UnreadableLaw
@@ -107,11 +109,10 @@ class CorpusFlow:
     settings: EnrichSettings
     branch: CorpusPort
     base: CorpusPort
+    schemas: LawSchemas = field(factory=shipped_schemas, repr=False)
     pushes: bool = True
 
     async def resume(self, work: Work, payload: EnrichPayload, provider: str) -> Completion | None:
-        if work.job.attempts == 1:
-            return None
         found: list[JsonObject | None] = []
 
         async def look(connection: Connection, job: Job) -> None:
@@ -122,7 +123,8 @@ class CorpusFlow:
         if stored is None or not _is_pending(stored):
             return None
         await self.branch.tip()
-        if await self.branch.find_commit({JOB_TRAILER: str(work.job.id), "Window": stored["window"]}) is not None:
+        job = stored.get("job", str(work.job.id))  # that of the law's last job, when this one follows it
+        if await self.branch.find_commit({JOB_TRAILER: job, "Window": stored["window"]}) is not None:
             _log.info("an earlier attempt pushed this window; completing with its result")
             return _completion(payload, provider, stored["result"], stored["coverage"], None)
         loaded = await self.load(work, payload)
@@ -146,7 +148,7 @@ class CorpusFlow:
         enriched = files.get(payload.yaml_path)
         state = read_state(files.get(str(directory / enrichmentfile.FILE_NAME)))
         law, restarted = await trio.to_thread.run_sync(
-            partial(_law_to_work_on, payload, base_law, enriched, state, git=base_commit is not None)
+            partial(_law_to_work_on, payload, base_law, enriched, state, self.schemas, git=base_commit is not None)
         )
         return Loaded(
             law=law,
@@ -170,6 +172,7 @@ class CorpusFlow:
     ) -> Completion:
         """Store the result for a retry, push, and complete with it (D53). PushConflict when somebody else was faster."""
         pending = {
+            "job": str(work.job.id),
             "window": product.window,
             "result": product.result,
             "coverage": product.coverage,
@@ -193,17 +196,23 @@ class CorpusFlow:
 
 
 def _law_to_work_on(
-    payload: EnrichPayload, base: bytes | None, enriched: bytes | None, state: StoredState, *, git: bool
+    payload: EnrichPayload,
+    base: bytes | None,
+    enriched: bytes | None,
+    state: StoredState,
+    schemas: LawSchemas,
+    *,
+    git: bool,
 ) -> tuple[bytes, CarriedOver | None]:
     """The law that the run begins with: the enriched one while its base is the same, else the base (D55)."""
     if base is None and enriched is None:
         raise LawMissing(f"{payload.yaml_path} is not in the corpus: harvest {payload.law_id} first")
+    if payload.restart and base is not None:
+        return _restarted(base, base if enriched is None else enriched, schemas)
     if enriched is None or base is None:
         law = base if enriched is None else enriched
         assert law is not None
         return law, None
-    if payload.restart:
-        return _restarted(base, enriched)
     stored = state.source_hash if state.cursor is not None and state.cursor.path == payload.yaml_path else ""
     actual = blob_id(base)
     if git and stored and stored != actual:
@@ -219,9 +228,10 @@ def _law_to_work_on(
     return enriched, None
 
 
-def _restarted(base: bytes, enriched: bytes) -> tuple[bytes, CarriedOver]:
+def _restarted(base: bytes, enriched: bytes, schemas: LawSchemas) -> tuple[bytes, CarriedOver]:
+    """Sections that break the schema are not kept: no window but their own could mend them (D41, D55)."""
     try:
-        carried = carry_over(base, enriched)
+        carried = carry_over(base, enriched, faulty=partial(faulty_sections, schemas=schemas))
     except UnreadableLaw as fault:
         raise ContentFailure(f"the law cannot be taken over from its new base: {fault.message}") from fault
     return carried.content, carried

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import PurePosixPath
 
@@ -33,7 +33,7 @@ from protocols.lawschema import LawSchemas
 from protocols.lawtree import read_tree
 from protocols.lawyaml import UnreadableLaw
 from protocols.skillset import SkillSet
-from protocols.windows import Cursor, Window, plan_window
+from protocols.windows import Cursor, Window, chosen_window, plan_window
 from schema import enrich, pauses
 from schema.connection import Connection
 from schema.enrichblobs import PartialWork, load_partial
@@ -123,13 +123,24 @@ class Enrich:
 
     @asynccontextmanager
     async def laid_out(
-        self, work: Work, payload: EnrichPayload, flow: Flow, lane: Lane, usable: Usable, deadline: float
+        self,
+        work: Work,
+        payload: EnrichPayload,
+        flow: Flow,
+        lane: Lane,
+        usable: Usable,
+        deadline: float,
+        *,
+        chosen: Sequence[int] | None = None,
     ) -> AsyncIterator[tuple[Loaded, Desk]]:
-        """The next window of the law, in a private folder that is gone after the block. Nobody was called yet."""
+        """The next window of the law, in a private folder that is gone after the block. Nobody was called yet.
+
+        ``chosen``: not the next window but these entries, by position.
+        """
         self.root.expect_space()
         loaded = await flow.load(work, payload)
         source = await trio.to_thread.run_sync(_readable_law, loaded.law)
-        window = self._plan(payload, source, None if payload.restart else loaded.state.cursor)
+        window = self._plan(payload, source, None if payload.restart else loaded.state.cursor, chosen)
         async with self.root.attempt(str(work.job.id), work.job.attempts) as folder:
             kept = await self._partial(work, loaded.law)
             credential = lane.credential(usable)
@@ -158,8 +169,12 @@ class Enrich:
         if failure is not None:
             raise failure
 
-    def _plan(self, payload: EnrichPayload, source: LawSource, cursor: Cursor | None) -> Window:
+    def _plan(
+        self, payload: EnrichPayload, source: LawSource, cursor: Cursor | None, chosen: Sequence[int] | None
+    ) -> Window:
         total = len(source.entries)
+        if chosen is not None:
+            return chosen_window(chosen, total, cursor, payload.yaml_path)
         if WINDOW not in self.settings.steps:  # the closing pass alone
             return Window(total, total, total)
         return plan_window(self.settings.window_limit, total, cursor, payload.yaml_path)

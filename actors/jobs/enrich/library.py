@@ -18,7 +18,8 @@ from protocols.lawyaml import UnreadableLaw
 MOST_LAWS = 50
 """So many other laws are read in one run; models that name more are checked against these."""
 
-_SIDECARS = frozenset({"status.yaml"})
+SIDECARS = frozenset({"status.yaml"})
+"""Files beside laws that are none."""
 _log = structlog.get_logger(__name__)
 
 
@@ -57,7 +58,7 @@ class Library:
         if self._indexes is None:
             self._indexes = [await _index(shelf, self.base) for shelf in self.shelves]
         for shelf, index in zip(self.shelves, self._indexes, strict=True):
-            path = _newest(index.get(law_id, []), day)
+            path = newest(index.get(law_id, []), day)
             content = None if path is None else await shelf.corpus.read(path, at=shelf.commit)
             if content is None:
                 continue
@@ -73,13 +74,13 @@ async def _index(shelf: Shelf, base: str) -> Mapping[str, list[str]]:
     index: dict[str, list[str]] = {}
     for path in await shelf.corpus.list_paths(base, at=shelf.commit):
         pure = PurePosixPath(path)
-        if pure.suffix == ".yaml" and not pure.name.startswith(".") and pure.name not in _SIDECARS:
+        if pure.suffix == ".yaml" and not pure.name.startswith(".") and pure.name not in SIDECARS:
             index.setdefault(pure.parent.name, []).append(path)
     return index
 
 
-def _newest(paths: Sequence[str], day: str | None) -> str | None:
-    """Files are named for the first day of their text."""
+def newest(paths: Sequence[str], day: str | None) -> str | None:
+    """Of the versions of a law the last one not after the ISO day: files are named for the first day of their text."""
     dated = sorted((PurePosixPath(path).stem, path) for path in paths)
     fit = [path for stem, path in dated if day is None or stem <= day]
     return fit[-1] if fit else None

@@ -38,6 +38,7 @@ from protocols.enrichpayload import EnrichPayload, law_path, payload_document
 from protocols.failures import InvalidInput, JsonObject
 from protocols.gates.findings import Reading
 from protocols.gates.table import GATES
+from protocols.lawschema import LawSchemas
 from protocols.lawtree import read_tree
 from protocols.lawyaml import UnreadableLaw
 from protocols.skillset import NotConfigured, plan_steps
@@ -105,12 +106,16 @@ class WindowPreview:
 
 @frozen
 class LocalLaw:
-    """One law in a folder, with an agent for it. ``path`` is relative to ``settings.folder``."""
+    """One law in a folder, with an agent for it. ``path`` is relative to ``settings.folder``.
+
+    ``chosen``: it works on these entries, by position, and leaves the cursor where it is.
+    """
 
     settings: EnrichSettings
     payload: EnrichPayload
     handler: Enrich
     tell: Report = field(repr=False)
+    chosen: tuple[int, ...] | None = None
 
     @classmethod
     def at(
@@ -131,18 +136,18 @@ class LocalLaw:
         file = settings.folder / path
         if not file.is_file():
             raise LawMissing(f"{file} is no file: give the path of a law below {settings.folder}")
-        skills = skills_folder(settings.skills_dir)
+        skills, schemas = skills_folder(settings.skills_dir), load_schemas(settings.schema_dir)
         handler = Enrich(
             settings=settings,
             lanes={provider: Lane.of(provider, settings, skills)},
-            flows={provider: _flow(settings, path, beside)},
+            flows={provider: _flow(settings, path, schemas, beside)},
             root=WorkRoot(settings.work_root, least_free_bytes=0),
             skills=read_skills(skills),
-            schemas=load_schemas(settings.schema_dir),
+            schemas=schemas,
             runner=lambda: ProcessRunner(guardian, max_output_bytes=settings.max_output_bytes),
         )
         try:
-            plan_steps(handler.skills)
+            plan_steps(handler.skills, handler.lanes[provider].dialect.granted_tools)
         except NotConfigured as lack:
             raise InvalidInput(lack.message) from lack
         payload = EnrichPayload(law_id=_law_id(file), yaml_path=path, provider=provider)
@@ -185,7 +190,7 @@ class LocalLaw:
             while len(found) < windows and not desk.window.empty:
                 found.append(await self._preview(desk))
                 cursor = Cursor(desk.window.next_position, desk.path)
-                if desk.window.law_complete:
+                if desk.window.law_complete or self.chosen is not None:
                     break
                 desk.window = plan_window(self.settings.window_limit, desk.window.total, cursor, desk.path)
             return found
@@ -217,17 +222,17 @@ class LocalLaw:
         work = LocalWork(_job(self.payload), self.tell)
         deadline = trio.current_time() + self.settings.job_timeout_s
         arguments = (work, self.payload, self.flow, self.lane, Usable(), deadline)
-        async with self.handler.laid_out(*arguments) as (loaded, desk):
+        async with self.handler.laid_out(*arguments, chosen=self.chosen) as (loaded, desk):
             yield work, loaded, desk
 
 
-def _flow(settings: EnrichSettings, path: str, beside: Path | None) -> CorpusFlow:
+def _flow(settings: EnrichSettings, path: str, schemas: LawSchemas, beside: Path | None) -> CorpusFlow:
     folder = FolderCorpus(settings.folder)
     if beside is None:
-        return CorpusFlow(settings, folder, folder)
+        return CorpusFlow(settings, folder, folder, schemas)
     directory = PurePosixPath(path).parent
     shutil.copytree(settings.folder / directory, beside / directory, symlinks=True)
-    return CorpusFlow(settings, FolderCorpus(beside), folder)
+    return CorpusFlow(settings, FolderCorpus(beside), folder, schemas)
 
 
 def _law_id(file: Path) -> str:

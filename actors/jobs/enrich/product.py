@@ -44,7 +44,9 @@ async def product_of(desk: Desk, loaded: Loaded, lane: Lane, *, search_name: Sea
     reported = read_envelope(await desk.read(desk.envelope_path))
     counts = count(before), count(after)
     if not desk.window.empty:
-        failure = no_op(_gain(desk, before, after), reported, cut_off_steps=desk.calls.view.cut_off_steps)
+        view = desk.calls.view
+        gain = _gain(desk, before, after)
+        failure = no_op(gain, reported, cut_off_steps=view.cut_off_steps, denied_tools=view.denied_tools)
         if failure is not None:
             raise failure
     result = _result(desk, lane, counts, after, reported, loaded)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import structlog
 import trio
+from attrs import evolve
 
 from actors.jobs.enrich.desk import Desk
 from protocols.failures import Permanent, ProviderTrouble, ResourceExhausted, Transient
@@ -16,11 +17,12 @@ from protocols.gates.findings import bullets
 from protocols.gates.reading import Surroundings
 from protocols.gates.reconcile import keeps, reconcile
 from protocols.gates.rounds import GateState, Look, digest_of
-from protocols.gates.schema_gate import beyond_agents
+from protocols.gates.schema_gate import section_of, tree_findings
 from protocols.gates.table import (
     BINDING_GATE,
     RECONCILE_GATE,
     SCHEMA_FINAL_GATE,
+    SCHEMA_GATE,
     WINDOW_GATES,
     Gate,
     evaluate,
@@ -49,8 +51,14 @@ class LawUnfit(Permanent):
 
 
 async def refuse_unfit(desk: Desk) -> None:
-    """LawUnfit, before anybody is called and anything spent."""
-    faults = await trio.to_thread.run_sync(lambda: beyond_agents(read_tree(desk.draft.start), desk.schemas))
+    """LawUnfit, before anybody is called and anything spent.
+
+    A section outside the window that breaks the schema already is none of this window's business: it would fail every
+    run for ever. It is told, and put to the agent of the window that it stands in, or of the closing pass (D41).
+    """
+    found = await trio.to_thread.run_sync(lambda: tree_findings(read_tree(desk.draft.start), desk.schemas))
+    faults = [finding for finding in found if section_of(finding) is None]
+    desk.standing = frozenset(finding for finding in found if section_of(finding) not in (None, *desk.window.positions))
     if faults:
         told = "; ".join(finding.detail for finding in faults[:MOST_FAULTS_TOLD])
         raise LawUnfit(
@@ -78,25 +86,44 @@ async def closing_pass(desk: Desk) -> None:
         await desk.draft.replace(bound.source)
     for gate in (RECONCILE_GATE, BINDING_GATE):
         await run_gate(desk, gate, numbers=None, assigned=everything)
-    if desk.draft.law != before or desk.draft.changed:
+    if desk.draft.law != before or desk.draft.changed or desk.standing:
         await run_gate(desk, SCHEMA_FINAL_GATE, numbers=None, assigned=everything)
 
 
 async def run_gate(desk: Desk, gate: Gate, *, numbers: Sequence[str] | None, assigned: Collection[int]) -> GateState:
     """Evaluate ``gate`` and send its findings back as often as its budget allows. ``numbers`` None: no window.
 
-    A call that fails costs its own changes and nothing else; only findings that a hard gate keeps raise.
+    A call that fails costs its own changes and nothing else; only findings that a hard gate keeps raise. A provider in
+    trouble is not asked again in this run, and what a hard gate keeps for that is the provider's failure (D52).
     """
     state = gate_rounds.begin(gate, desk.settings.rounds.of(gate.name), await look(desk, gate, numbers))
     while state.wants_round:
+        if desk.trouble is not None:
+            state = state.failed(desk.trouble.message)
+            break
         if not desk.calls.may_feed_back:
             state = state.out_of_time()
             break
         state = await _round(desk, state, numbers, assigned)
     desk.feedback.append(state.to_json())
+    if state.fails_run and desk.trouble is not None:
+        raise desk.trouble
     if state.fails_run:
-        raise SchemaErrorsLeft(state.failure_text(), gate=gate.name, findings=len(state.open))
+        text = state.failure_text() + await _way_out(desk, state)
+        raise SchemaErrorsLeft(text, gate=gate.name, findings=len(state.open))
     return state
+
+
+async def _way_out(desk: Desk, state: GateState) -> str:
+    """What a person can do about errors that the run did not make, if that is what is left."""
+    old = await trio.to_thread.run_sync(lambda: frozenset(tree_findings(read_tree(desk.draft.start), desk.schemas)))
+    left = sum(finding in old for finding in state.open)
+    if not left:
+        return ""
+    told = f"\n{left} of them were in the law before this run: take these sections out of the file"
+    if desk.payload.is_task_flow:
+        return f"{told} and ask again"
+    return f"{told}, or let `enrich {desk.payload.law_id} --provider {desk.provider} --restart` begin anew without them"
 
 
 async def _round(desk: Desk, state: GateState, numbers: Sequence[str] | None, assigned: Collection[int]) -> GateState:
@@ -133,7 +160,8 @@ async def _round(desk: Desk, state: GateState, numbers: Sequence[str] | None, as
 async def look(desk: Desk, gate: Gate, numbers: Sequence[str] | None) -> Look:
     """One evaluation of the file as it is in the checkout."""
     around = await _around(desk)
-    return await trio.to_thread.run_sync(_look, gate, desk.draft.on_disk, around, numbers)
+    seen = await trio.to_thread.run_sync(_look, gate, desk.draft.on_disk, around, numbers)
+    return evolve(seen, reading=seen.reading.without(desk.standing)) if gate is SCHEMA_GATE else seen
 
 
 def _look(gate: Gate, source: bytes, around: Surroundings, numbers: Sequence[str] | None) -> Look:

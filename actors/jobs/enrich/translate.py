@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -16,9 +17,8 @@ from actors.ports.agentfolders import SliceFolder, copy_checkout
 from protocols import envelope
 from protocols.compose import LawSource, compose
 from protocols.failures import AgentTimedOut, NoOutput, SupervisorError
-from protocols.gates.schema_gate import tree_findings
+from protocols.gates.schema_gate import faulty_sections
 from protocols.lawschema import LawSchemas
-from protocols.lawtree import read_tree
 from protocols.lawyaml import UnreadableLaw
 from protocols.prompts import ATTACH_LIMIT_BYTES, Translation, translate_prompt
 from protocols.skillset import plan_steps
@@ -36,7 +36,7 @@ async def translate(desk: Desk) -> None:
 
     Raises the failure of a call, with what is finished put away for the next attempt; so does a cancellation.
     """
-    if set(desk.numbers()) <= set(desk.done):
+    if Counter(desk.numbers()) <= Counter(desk.done):
         _log.info("the window was translated by an earlier attempt", entries=len(desk.done))
         return
     if not desk.calls.may_translate:
@@ -92,7 +92,7 @@ def prompt_of(desk: Desk, folder: SliceFolder, positions: Sequence[int]) -> str:
         Translation(
             law_id=desk.payload.law_id,
             paths=desk.paths(folder),
-            steps=plan_steps(desk.skills, first_window=desk.first),
+            steps=plan_steps(desk.skills, desk.calls.lane.dialect.granted_tools, first_window=desk.first),
             numbers=None if whole else numbers,
             done=[number for number in numbers if number in desk.done],
             lines={source.numbers[position]: source.lines_of(position) for position in positions} if large else None,
@@ -134,7 +134,7 @@ def finished_work(start: bytes, law: bytes, positions: Sequence[int], schemas: L
     """The models of ``law`` at these positions that are new since ``start`` and that the schema takes; None: there are none."""
     try:
         changed = compose(start, law, positions).changed
-        faulty = {_entry_of(finding.detail) for finding in tree_findings(read_tree(law), schemas)}
+        faulty = faulty_sections(law, schemas)
     except UnreadableLaw:
         return None
     kept = sorted(changed - faulty)
@@ -148,10 +148,3 @@ def finished_work(start: bytes, law: bytes, positions: Sequence[int], schemas: L
 def base_of(law: bytes) -> str:
     """By what partial work knows the law it was made from."""
     return hashlib.sha256(law).hexdigest()
-
-
-def _entry_of(detail: str) -> int | None:
-    """The entry that a schema finding (``articles/3/...``) is about."""
-    parts = detail.lstrip("/").split("/", 2)
-    index = parts[1].partition(":")[0] if len(parts) > 1 and parts[0] == "articles" else ""
-    return int(index) if index.isdecimal() else None

@@ -39,6 +39,8 @@ class Subscription:
     control: trio.MemoryReceiveChannel[str]
     proven: bool = False
     """A notification sent to ourselves came back on the present connection, at most a probe interval ago."""
+    sessions: int = 0
+    """How many sessions were proven so far: with each new one, messages may have been lost before it."""
 
 
 @define
@@ -93,6 +95,7 @@ class Listener:
                     await echo.wait()
                 if not self.subscription.proven:
                     self.subscription.proven = True
+                    self.subscription.sessions += 1
                     self._on_wake()  # what was sent while nobody listened is found by looking (DB-01)
                 await _wait(lost, self._engine.settings.probe_s)
         except DRIVER_ERRORS as error:

@@ -123,6 +123,18 @@ async def test_a_change_that_cannot_be_is_refused_and_changes_nothing(
     assert (await api.ask("GET", f"/pipelines/{made['id']}", expect=200))["save_to_kb"] is False
 
 
+async def test_refusals_say_what_to_do(api: Api) -> None:
+    made = await created(api)
+    answer = await api.ask("PUT", f"/pipelines/{made['id']}", {"connector_id": 1}, expect=422)
+    assert "connector_id: unknown field; this request takes name, config, save_to_kb" in answer["error"]["message"]
+    reader = (await api.new_token(["connectors:read"])).text
+    answer = await api.ask("POST", f"/pipelines/{made['id']}/run", token=reader, expect=403)
+    assert "token create" in answer["error"]["message"]
+    laws = {"workspace_id": api.workspace, "name": "Wetten", "connector_type": "BWB_LAWS_CONNECTOR"}
+    answer = await api.ask("POST", "/connectors", {**laws, "config": {"PRIORITY": 200}}, expect=422)
+    assert "PRIORITY is a whole number from 0 to 100" in answer["error"]["message"]
+
+
 async def test_absent_stays_and_null_clears(api: Api) -> None:
     folder = await api.shop.folder()
     made = await created(

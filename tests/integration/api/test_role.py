@@ -86,6 +86,8 @@ async def test_the_role_serves_runs_and_mcp_and_a_drain_lets_an_open_stream_end(
         assert read == SIZE
     assert await process.exit_code() == exitcodes.CLEAN
     assert not any(token in str(line) for line in process.lines())
+    hints = [str(line["hint"]) for line in process.lines() if line.get("event") == "settings"]
+    assert any("role api runs here without role pipelines" in hint for hint in hints)
 
 
 async def test_a_client_that_reads_nothing_does_not_hold_up_the_end(ships: Fleet) -> None:

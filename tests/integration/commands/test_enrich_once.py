@@ -152,9 +152,73 @@ def test_schema_errors_that_were_there_before_and_are_left_are_a_failure(desk: D
     assert done.code == exitcodes.ESCALATED
 
 
+# --- by article -------------------------------------------------------------------------------------------------------
+
+OTHER = "regulation/nl/wet/andere_wet/2024-01-01.yaml"
+
+
+def citing(number: int) -> str:
+    """The law with one article that cites article 2 of another law and article 5 of its own."""
+    text = law(8).replace(
+        f"De bijdrage voor lantaarn {number} bedraagt {number} euro.", "Naast artikel 5 geldt een andere wet."
+    )
+    url = f"    url: https://example.org/BWBR0000001#{number}\n"
+    return text.replace(url, url + "    references:\n      - {id: ref1, bwb_id: BWBR0000002, artikel: '2'}\n")
+
+
+def numbers_with_section(file: Path) -> list[str]:
+    return [entry["number"] for entry in load_law(file.read_bytes())["articles"] if "machine_readable" in entry]
+
+
+def test_an_article_is_enriched_beside_the_walk_and_the_cursor_stands_still(desk: Desk) -> None:
+    desk.enrich("--articles", 2)
+    done = desk.enrich("--article", "7", "--article", "4", "--articles", 1)
+    assert done.code == exitcodes.CLEAN, done.err
+    assert numbers_with_section(desk.law) == ["1", "2", "4", "7"]
+    assert done.out.count("1 chosen entries of 8") == 2
+    cursor = yaml.safe_load((desk.law.parent / ".enrichment.yaml").read_text())
+    assert cursor["enrich_cursor"] == 2
+    assert "entries 3 to 4 of 8" in desk.enrich("--articles", 2, "--dry-run").out
+
+
+def test_what_an_article_cites_is_enriched_first_in_the_other_law(desk: Desk) -> None:
+    desk.law.write_text(citing(3))
+    other = desk.corpus / OTHER
+    other.parent.mkdir(parents=True)
+    other.write_text(law(4).replace("BWBR0000001", "BWBR0000002").replace("wet_op_de_lantaarns", "andere_wet"))
+    cli = desk.folder / "bin/claude"
+    cli.write_text(
+        cli.read_text().replace('"    url: https://example.org/BWBR0000001#%s\\n" % number', "url(text, number)")
+    )
+    cli.write_text(
+        cli.read_text().replace(
+            "import json, os, re, sys\n",
+            "import json, os, re, sys\n\ndef url(text, number):\n"
+            "    return re.search(r'    url: \\S+#%s\\n' % number, text)[0]\n",
+        )
+    )
+    planned = desk.enrich("--article", "3", "--depth", 1, "--dry-run")
+    assert planned.code == exitcodes.CLEAN, planned.err
+    plan = planned.out[: planned.out.index("\n\n")].splitlines()
+    assert plan == ["plan", f"  {OTHER}: article 2 (1 entries)", f"  {PATH}: article 3, 5 (2 entries)"]
+    assert numbers_with_section(desk.law) == []
+
+    done = desk.enrich("--article", "3", "--depth", 1)
+
+    assert done.code == exitcodes.CLEAN, done.out + done.err
+    assert numbers_with_section(other) == ["2"]
+    assert numbers_with_section(desk.law) == ["3", "5"]
+    assert done.out.index(f"{OTHER}, claude") < done.out.index(f"{PATH}, claude")
+
+
 @pytest.mark.parametrize(
     ("args", "settings", "says"),
     [
+        (["--article", "99"], {}, "has no article '99'; its articles are 1, 2, 3, 4, 5, 6, 7, 8"),
+        (["--article", "1", "--article", "2", "--max-plan-articles", "1"], {}, "more than 1 articles"),
+        (["--depth", "1"], {}, "give at least one --article"),
+        (["--article", "1", "--steps", "reconcile"], {}, "leave --article out"),
+        (["--article", "1", "--depth", "1", "--session-reuse", "window,off"], {}, "leave --depth out"),
         (["--session-reuse", "always"], {}, "give one or more of window, repair, off"),
         (["--rounds", "many"], {}, "give a number of rounds"),
         (["--timeout", "0"], {}, "must be 1 or more"),

@@ -191,6 +191,7 @@ async def test_a_key_that_is_none_of_ours_is_refused(settings: BlobSettings, key
             await call()
 
 
+@pytest.mark.claim("S3-132")
 async def test_the_memory_of_an_upload_does_not_grow_with_it(tmp_path: Path) -> None:
     """On a disk, since the S3 server of the tests keeps what it gets in this very process."""
     blobs = await open_blobs(BlobSettings(local_root=tmp_path / "results"))
@@ -351,6 +352,23 @@ async def test_a_bucket_that_is_not_there_is_a_failure_of_the_store(s3: FakeS3) 
 def test_settings_that_do_not_suffice_say_what_is_missing(values: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         BlobSettings(**values)
+
+
+async def test_a_root_that_somebody_else_made_where_everybody_may_write_is_refused(tmp_path: Path) -> None:
+    shared, own, foreign = tmp_path / "shared", tmp_path / "shared" / "own", tmp_path / "elsewhere"
+    for folder in (shared, own, foreign):
+        folder.mkdir()
+    shared.chmod(0o1777)
+    (shared / "link").symlink_to(foreign)
+    await open_blobs(BlobSettings(local_root=own))
+    with pytest.raises(InvalidInput, match="another user made it"):
+        await open_blobs(BlobSettings(local_root=shared / "link"))
+    if os.geteuid() == 0:
+        os.chown(own, 4711, -1)
+        with pytest.raises(InvalidInput, match="another user made it"):
+            await open_blobs(BlobSettings(local_root=own))
+    shared.chmod(0o755)
+    await open_blobs(BlobSettings(local_root=own))
 
 
 async def test_a_root_that_cannot_be_made_is_said_at_the_start(tmp_path: Path) -> None:

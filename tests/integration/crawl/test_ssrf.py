@@ -1,4 +1,4 @@
-"""Hostile URLs, hostile names and hostile redirects: nothing but the public internet is ever reached.
+"""Hostile URLs, hostile names and hostile redirects (WB-03): nothing but the public internet is ever reached.
 
 The proof is twofold: a canary listens on every loopback address, and every socket that is made at all is counted, so that
 addresses at which nobody could listen in a test are covered too.

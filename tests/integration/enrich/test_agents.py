@@ -129,6 +129,39 @@ async def test_a_provider_in_trouble_hands_the_job_back_and_is_benched(bench: En
     assert len({row["h"] for row in await bench.rows.sql("SELECT credential_hash AS h FROM provider_pauses")}) == 1
 
 
+@pytest.mark.parametrize("hard", [False, True])
+async def test_a_provider_that_fails_in_a_round_is_benched_and_not_asked_again(bench: EnrichBench, hard: bool) -> None:
+    """D42, D52: a soft gate goes on without it; what a hard gate keeps is no failure of the law."""
+    broken = "    machine_readable: {nonsense: 1}\n" if hard else "    machine_readable:\n      definitions: {X: 1}\n"
+    url = "    url: https://example.org/BWBR0000001#3\n"
+
+    def refused_in_a_round(scene: Scene) -> None:
+        if scene.translates:
+            scene.write_models("1", "2")
+            scene.edit(url, url + broken)
+            return
+        scene.lines = [
+            agentlines.api_error("authentication_failed", 401, "Invalid API key"),
+            agentlines.result(is_error=True, text="Invalid API key"),
+        ]
+        scene.code = 1
+
+    bench.agent = refused_in_a_round
+    job = await bench.enrich()
+
+    assert len(bench.runner.scenes) == 2  # the translation and one round, though more gates had something to ask
+    assert [pause.provider for pause in await bench.rows.database.run(pauses.list_provider_pauses)] == ["claude"]
+    if hard:
+        assert (job.status, job.releases, job.deaths) == (JobStatus.PENDING, 1, 0)
+        kept = await bench.rows.sql("SELECT kind FROM job_blobs")
+        assert [row["kind"] for row in kept] == ["partial"]
+    else:
+        assert job.status is JobStatus.COMPLETED, job.result
+        stops = [round_["stopped"] for gate in job.result["feedback"] for round_ in gate["rounds"]]
+        assert stops
+        assert set(stops) == {"failed"}
+
+
 def test_tokens_take_turns_and_those_in_trouble_are_passed_over() -> None:
     held = credentials_of("claude", {"CLAUDE_CODE_OAUTH_TOKEN": " a, ,b,c, "})
 

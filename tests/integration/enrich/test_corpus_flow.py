@@ -6,12 +6,10 @@ from pathlib import Path
 
 import attrs
 import pytest
-import trio
 
 from protocols.failures import JsonObject
 from protocols.lawyaml import load_law
 from schema.rows import JobStatus, JobType, LawStatus
-from tests.kit import agentlines
 from tests.kit.enrichbench import FOLDER, PATH, EnrichBench, Scene, law, model, obedient
 from tests.kit.jobrows import LAW, Rows
 
@@ -99,6 +97,7 @@ async def test_what_an_agent_does_to_text_cursor_and_other_entries_is_dropped_an
 
 
 async def test_a_window_without_anything_to_show_is_tried_again_and_a_report_is_enough(bench: EnrichBench) -> None:
+    """AG-06"""
     bench.more["window_limit"] = 2
     bench.agent = lambda scene: None
     first = await bench.enrich()
@@ -128,50 +127,11 @@ async def test_a_whole_law_run_that_writes_nothing_exhausts_the_law(bench: Enric
     assert (await bench.rows.law()).status is LawStatus.ENRICH_EXHAUSTED
 
 
-async def test_a_law_that_cannot_be_read_is_given_up_without_a_call(bench: EnrichBench) -> None:
-    bench.rival.push({PATH: "articles: [\n"})
-
-    job = await bench.enrich()
-
-    assert (job.status, job.result["kind"]) == (JobStatus.FAILED, "content")
-    assert bench.runner.scenes == []
-    assert (await bench.rows.law()).status is LawStatus.ENRICH_EXHAUSTED
-
-
-async def test_a_law_with_faults_that_no_agent_may_mend_is_refused_without_a_call(bench: EnrichBench) -> None:
-    """D41, EN-01: its header and its texts are put back after every call, so every run would end the same."""
-    bench.rival.push({PATH: law(3).replace("regulatory_layer: WET", "regulatory_layer: DECREE")})
-
-    job = await bench.enrich()
-
-    assert (job.status, job.result["kind"]) == (JobStatus.FAILED, "law_unfit"), job.result
-    assert 'regulatory_layer: "DECREE" is not one of' in job.result["error"]
-    assert f"harvest {LAW} again" in job.result["error"]
-    assert bench.runner.scenes == []
-    assert (await bench.rows.law()).status is LawStatus.ENRICH_FAILED
-
-
-async def test_a_law_of_an_early_release_of_the_schema_is_enriched_with_its_header_as_it_is(bench: EnrichBench) -> None:
-    bench.rival.push({PATH: law(3).replace("v0.5.6", "v0.5.0")})
-
-    job = await bench.enrich()
-
-    assert job.status is JobStatus.COMPLETED, job.result
-    assert "/v0.5.0/" in bench.remote.files(BRANCH)[PATH]
-
-
-async def test_a_law_that_is_not_in_the_corpus_says_so(bench: EnrichBench) -> None:
-    job = await bench.enrich(yaml_path="regulation/nl/wet/other/2025-01-01.yaml")
-
-    assert (job.status, job.result["kind"]) == (JobStatus.FAILED, "law_missing")
-    assert "harvest" in job.result["error"]
-
-
 # --- the base ----------------------------------------------------------------------------------------------------------
 
 
 async def test_a_base_that_changed_stops_the_walk_and_a_restart_takes_it_over(bench: EnrichBench) -> None:
-    """D55"""
+    """D55, GT-07"""
     bench.more["window_limit"] = 2
     await bench.enrich()
     changed = law(3).replace("bedraagt 1 euro", "bedraagt 9 euro")
@@ -264,65 +224,6 @@ async def test_two_laws_on_one_branch_do_not_disturb_each_other(bench: EnrichBen
     assert set(bench.remote.files(BRANCH)) >= {PATH, "regulation/nl/wet/other/x.yaml", "readme"}
 
 
-async def test_a_crash_between_push_and_completion_costs_no_second_call(bench: EnrichBench) -> None:
-    """D53"""
-
-    class PulledPlug(BaseException):
-        pass
-
-    def dies() -> None:
-        raise PulledPlug
-
-    bench.more["window_limit"] = 2
-    job = await bench.add()
-    with pytest.raises(PulledPlug):
-        await bench.work_off(before_complete=dies)
-    assert bench.remote.tip(BRANCH) is not None
-    calls = len(bench.runner.scenes)
-    await bench.rows.foreign_reap(job.id)
-
-    again = await bench.work_off()
-
-    assert (again.status, again.attempts) == (JobStatus.COMPLETED, 2)
-    assert len(bench.runner.scenes) == calls
-    assert again.result["enrich_cursor"] == 2
-    assert again.result["usage"]["input_tokens"] > 0
-    assert bench.remote.subjects(BRANCH).count(f"enrich(claude): {LAW} ({PATH})") == 1
-    last = await bench.work_off()
-    assert last.result["enrich_cursor"] == 3
-    assert await bench.rows.value("SELECT count(*) FROM job_blobs") == 0
-
-
-async def test_a_push_that_fails_is_made_again_without_a_second_call(bench: EnrichBench) -> None:
-    """D53: no work is thrown away."""
-    bench.remote.hook("pre-receive", "exit 1")
-    first = await bench.enrich()
-    assert (first.status, first.result["kind"]) == (JobStatus.PENDING, "push_rejected"), first.result
-    calls = len(bench.runner.scenes)
-    bench.remote.unhook("pre-receive")
-    await bench.rows.make_due(first.id)
-
-    second = await bench.work_off()
-
-    assert second.status is JobStatus.COMPLETED, second.result
-    assert len(bench.runner.scenes) == calls
-    assert second.result["coverage_score"] == 1.0
-    assert "enrich_cursor: 3\n" in bench.remote.files(BRANCH)[f"{FOLDER}/.enrichment.yaml"]
-
-
-async def test_a_finished_window_is_not_pushed_over_a_base_that_moved_on(bench: EnrichBench) -> None:
-    bench.remote.hook("pre-receive", "exit 1")
-    first = await bench.enrich()
-    bench.remote.unhook("pre-receive")
-    bench.rival.push({PATH: law(3, "Nieuw {n} is {n} euro.")})
-    await bench.rows.make_due(first.id)
-
-    second = await bench.work_off()
-
-    assert second.status is JobStatus.COMPLETED, second.result
-    assert "Nieuw 1" in bench.remote.files(BRANCH)[PATH]
-
-
 async def test_a_claim_that_is_lost_before_the_push_pushes_nothing(bench: EnrichBench) -> None:
     def loses(scene: Scene) -> None:
         obedient(scene)
@@ -334,101 +235,6 @@ async def test_a_claim_that_is_lost_before_the_push_pushes_nothing(bench: Enrich
 
     assert job.status is JobStatus.PROCESSING
     assert bench.remote.tip(BRANCH) is None
-
-
-# --- partial work ------------------------------------------------------------------------------------------------------
-
-
-async def test_a_translation_that_breaks_off_leaves_its_finished_entries_to_the_next_attempt(
-    bench: EnrichBench,
-) -> None:
-    """D43"""
-
-    def breaks_off(scene: Scene) -> None:
-        scene.write_models("1")
-        scene.edit(
-            "    url: https://example.org/BWBR0000001#2\n",
-            "    url: https://example.org/BWBR0000001#2\n    machine_readable: {nonsense: 1}\n",
-        )
-        scene.lines = [agentlines.tool()]
-        scene.code = 1
-
-    bench.agent = breaks_off
-    first = await bench.enrich()
-    assert (first.status, first.result["kind"]) == (JobStatus.PENDING, "agent_failed"), first.result
-    assert bench.remote.tip(BRANCH) is None
-
-    bench.agent = obedient
-    await bench.rows.make_due(first.id)
-    second = await bench.work_off()
-
-    assert second.status is JobStatus.COMPLETED, second.result
-    [translate] = [scene for scene in bench.runner.scenes[1:] if scene.translates]
-    assert "An earlier attempt finished these of them, and their sections are in the file: 1." in translate.prompt
-    assert second.result["coverage_score"] == 1.0
-
-
-async def test_finished_entries_survive_the_last_attempt_of_a_job_in_the_next_job_of_the_law(
-    bench: EnrichBench,
-) -> None:
-    """D43: the law has a ladder of its own, and what was paid for is not paid for again."""
-
-    def breaks_off(scene: Scene) -> None:
-        scene.write_models("1")
-        scene.lines = [agentlines.tool()]
-        scene.code = 1
-
-    bench.agent = breaks_off
-    job = await bench.enrich()
-    while job.status is JobStatus.PENDING:
-        await bench.rows.make_due(job.id)
-        job = await bench.work_off()
-    assert job.status is JobStatus.FAILED
-
-    bench.agent = obedient
-    [follower] = [row for row in await bench.rows.jobs_of(LAW, JobType.ENRICH) if row.status is JobStatus.PENDING]
-    await bench.rows.make_due(follower.id)
-    calls = len(bench.runner.scenes)
-    done = await bench.work_off()
-
-    assert (done.id, done.status) == (follower.id, JobStatus.COMPLETED), done.result
-    assert "An earlier attempt finished these of them" in bench.runner.scenes[calls].prompt
-
-
-async def test_a_drain_in_the_middle_keeps_what_is_finished(bench: EnrichBench) -> None:
-    drain = trio.Event()
-
-    def slow(scene: Scene) -> None:
-        scene.write_models("1", "2")
-        scene.hang = True
-        drain.set()
-
-    bench.agent = slow
-    await bench.add()
-    handed = await bench.work_off(drain=drain)
-    assert (handed.status, handed.releases) == (JobStatus.PENDING, 1)
-
-    bench.agent = obedient
-    again = await bench.work_off()
-    assert again.status is JobStatus.COMPLETED
-    assert "in the file: 1, 2." in bench.runner.scenes[1].prompt
-
-
-async def test_partial_work_on_another_base_is_not_used(bench: EnrichBench) -> None:
-    def breaks_off(scene: Scene) -> None:
-        scene.write_models("1")
-        scene.code = 1
-
-    bench.agent = breaks_off
-    first = await bench.enrich()
-    bench.rival.push({PATH: law(3, "De nieuwe bijdrage {n} bedraagt {n} euro.")})
-    bench.agent = obedient
-    await bench.rows.make_due(first.id)
-    second = await bench.work_off()
-
-    assert second.status is JobStatus.COMPLETED, second.result
-    assert "earlier attempt" not in bench.runner.scenes[1].prompt
-    assert "De nieuwe bijdrage" in bench.remote.files(BRANCH)[PATH]
 
 
 # --- without git, with slices -------------------------------------------------------------------------------------------

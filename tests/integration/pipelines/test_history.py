@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors.http.history import make_get_pipeline_runs
 from protocols.runs import RunStatus
 from schema.pipelines import history, items
 from schema.pipelines.runs import RunNotFound
@@ -16,13 +17,13 @@ async def test_the_tool_shows_the_newest_runs_of_its_own_workspace_and_no_others
     mine, foreign = await shop.pipeline(), await other.pipeline()
     runs = [await shop.perform(mine) for _ in range(3)]
     await other.perform(foreign)
-    tool, theirs = history.make_get_pipeline_runs(shop.workspace), history.make_get_pipeline_runs(other.workspace)
-    lines = (await shop.database.transact(tool, None, 20)).splitlines()[1:]
+    tool, theirs = (make_get_pipeline_runs(shop.database, one.workspace) for one in (shop, other))
+    lines = (await tool()).splitlines()[1:]
     assert [line.split()[0] for line in lines] == [f"#{run.id}" for run in reversed(runs)]
-    assert len((await shop.database.transact(theirs, None, 20)).splitlines()) == 2
+    assert len((await theirs()).splitlines()) == 2
     for unknown in (foreign.id, 4711):
-        assert await shop.database.transact(tool, unknown, 20) == "no runs"
-    assert len((await shop.database.transact(tool, mine.id, 2)).splitlines()) == 3
+        assert await tool(unknown) == "no runs"
+    assert len((await tool(mine.id, 2)).splitlines()) == 3
 
 
 @pytest.mark.parametrize(("limit", "shown"), [(0, 1), (-1, 1), (1000, 2)])

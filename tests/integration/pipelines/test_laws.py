@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +16,7 @@ from protocols.payloads import Change, HarvestResult, read_harvest_payload
 from protocols.runs import ItemOutcome, RunStatus
 from schema import harvest, laws
 from schema.harvest import HarvestRules
-from schema.pipelines import history, lawruns
+from schema.pipelines import history, lawruns, manage
 from schema.pipelines.rows import Pipeline
 from schema.rows import Job, JobStatus, JobType, LawStatus
 from tests.kit.pipelines import ON, Shop
@@ -148,17 +150,29 @@ async def test_the_pipeline_overrides_its_connector_key_by_key_with_what_is_not_
         {"SELECT": "everything"},
         {"PRIORITY": 101},
         {"PRIORITY": "20"},
-        {"MAX_LAWS_PER_FIRE": 0},
+        {"MAX_LAWS_PER_FIRE": -1},
         {"DATE": "2026-13-01"},
         {"DATE": "2999-01-01"},
         {"DATE": 7},
         {"FOLLOW_REFERENCES": "yes"},
     ],
 )
-async def test_a_configuration_that_cannot_be_used_fails_the_run_with_the_reason(
+async def test_a_configuration_that_cannot_be_used_is_refused_and_one_that_got_there_fails_the_run_with_the_reason(
     shop: Shop, config: dict[str, Any]
 ) -> None:
-    done = await shop.perform(await over(shop, LAW_IDS=[LAW], **config))
+    pipeline = await over(shop, LAW_IDS=[LAW])
+    assert pipeline.connector_id is not None
+    for change in (
+        partial(over, shop, LAW_IDS=[LAW], **config),
+        partial(over, shop, LAW_IDS=[LAW], own=config),
+        partial(shop.database.transact, manage.update_pipeline, pipeline.id, {"config": config}),
+        partial(shop.database.transact, manage.update_connector, pipeline.connector_id, {"config": config}),
+    ):
+        with pytest.raises(InvalidInput, match="configuration of the law pipeline"):
+            await change()
+    await shop.rows.sql("UPDATE pipelines SET config = $2::text::jsonb WHERE id = $1", pipeline.id, json.dumps(config))
+    await shop.database.transact(manage.update_pipeline, pipeline.id, {"name": "A name can be changed all the same"})
+    done = await shop.perform(pipeline)
     assert done.error is not None
     assert done.error["code"] == "invalid_config"
     assert await queued(shop, LAW) == []

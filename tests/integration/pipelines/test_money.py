@@ -10,6 +10,7 @@ import trio
 from attrs import define, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from actors.ports.database import Database, DatabaseSettings, open_database
 from protocols.credits import InsufficientCredits, Pricing
@@ -129,6 +130,18 @@ async def test_a_run_is_charged_once_however_often_it_is_settled(shop: Shop) -> 
     assert not await shop.database.transact(wallet.settle, usage, held_micros=PRICE)
     found = await shop.wallet()
     assert (found.balance_micros, found.reserved_micros) == (4 * PRICE, 0)
+
+
+async def test_a_hold_that_the_wallet_does_not_know_is_told_and_never_makes_it_negative(shop: Shop) -> None:
+    await shop.credit(5 * PRICE)
+    await shop.database.transact(wallet.reserve, shop.owner, PRICE)
+    with capture_logs() as said:
+        await shop.database.transact(wallet.give_back, shop.owner, PRICE)
+        assert said == []
+        await shop.database.transact(wallet.give_back, shop.owner, 300)
+    [line] = said
+    assert (line["log_level"], line["lacking_micros"]) == ("error", 300)
+    assert (await shop.wallet()).reserved_micros == 0
 
 
 async def test_every_credit_is_on_record_and_must_be_one(shop: Shop) -> None:

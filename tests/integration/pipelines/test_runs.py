@@ -19,7 +19,7 @@ from tests.kit.pipelines import BROKEN, EMPTY, OFF, ON, PRICE, Shop, page
 from tests.kit.processes import until
 
 
-@pytest.mark.claim("S3-001", "S3-002", "S3-014", "S3-015", "S3-047", "S3-113", "S3-137")
+@pytest.mark.claim("S3-001", "S3-002", "S3-012", "S3-014", "S3-015", "S3-047", "S3-054", "S3-055", "S3-113", "S3-137")
 async def test_a_manual_run_that_saves_puts_documents_into_its_folder(shop: Shop) -> None:
     folder = await shop.folder()
     pipeline = await shop.pipeline(urls=shop.urls(3), save_to_kb=True, destination_folder_id=folder)
@@ -43,6 +43,7 @@ async def test_a_manual_run_that_saves_puts_documents_into_its_folder(shop: Shop
     assert {(row["folder_id"], row["state"], row["last_run_id"]) for row in rows} == {(folder, "ready", run.id)}
     assert {str(row["created_by_id"]) for row in rows} == {str(shop.actor)}
     assert json.loads(rows[0]["metadata"])["crawler_type"] == "static"
+    assert await shop.rows.value("SELECT last_indexed_at >= $1 FROM connectors", done.started_at)
     assert await shop.leases() == 0
     assert run.job_id is not None
     job = await shop.rows.job(run.job_id)
@@ -130,7 +131,9 @@ async def test_a_run_that_does_not_save_fetches_and_costs_everything_each_time(s
 # --- money ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.claim("S3-003", "S3-004", "S3-018", "S3-040", "S3-052", "S3-057", "S3-058", "S3-059", "S3-079", "S3-115")
+@pytest.mark.claim(
+    "S3-003", "S3-004", "S3-018", "S3-040", "S3-052", "S3-057", "S3-058", "S3-059", "S3-079", "S3-115", "S3-128"
+)
 @pytest.mark.parametrize("save", [True, False])
 async def test_the_owner_pays_for_what_succeeded_the_same_in_both_branches(shop: Shop, save: bool) -> None:
     # WB-05
@@ -140,6 +143,7 @@ async def test_the_owner_pays_for_what_succeeded_the_same_in_both_branches(shop:
     shop.crawler.pages = {urls[1]: EMPTY, urls[3]: BROKEN}
     pipeline = await shop.pipeline(urls=urls, save_to_kb=save)
     done = await shop.perform(pipeline)
+    assert sorted(shop.crawler.asked) == list(urls)
     assert (done.charged_micros, done.unit_price_micros, done.reserved_micros) == (3 * PRICE, PRICE, 0)
     wallet = await shop.wallet()
     assert (wallet.balance_micros, wallet.reserved_micros) == (2 * PRICE, 0)

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocols.credentials import choose, credentials_of
 from protocols.dialects import DIALECTS
 from protocols.dialects.base import MOST_PROMPT_IN_ARGV, AgentCall, Folders, Session, check_extra
-from protocols.dialects.claude import DENIED, GRANTED, choose_credential
+from protocols.dialects.claude import DENIED, GRANTED
 from protocols.failures import InvalidInput
 
 CLAUDE, OPENCODE = DIALECTS["claude"], DIALECTS["opencode"]
@@ -81,7 +82,7 @@ def test_claude_gets_effort_and_session_when_asked_for() -> None:
 def test_claude_may_only_touch_files_below_its_folder() -> None:
     # D50: hostile law text orders commands, pages and files elsewhere.
     argv = CLAUDE.command("claude", call()).argv
-    assert option(argv, "--tools") == "Read,Edit,Write"
+    assert option(argv, "--tools") == "Read,Edit,Write" == ",".join(CLAUDE.granted_tools)
     assert option(argv, "--allowedTools") == "Read(./**),Edit(./**),Write(./**)"
     denied = option(argv, "--disallowedTools").split(",")
     assert {"Bash", "WebFetch", "WebSearch", "Task", "Skill", "NotebookEdit"} <= set(denied)
@@ -253,40 +254,39 @@ def test_extra_variables_do_not_undo_what_is_always_set(provider: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "seconds", "value", "k", "n"),
+    ("tokens", "seconds", "value", "told"),
     [
-        ("one", 0, "one", 1, 1),
-        ("one,", 150, "one", 1, 1),
-        (" one , two ,", 99, "one", 1, 2),
-        (" one , two ,", 100, "two", 2, 2),
-        ("one,two,three", 10_000_000_000, "two", 2, 3),
+        ("one", 0, "one", "1 of 1"),
+        ("one,", 150, "one", "1 of 1"),
+        (" one , two ,", 99, "one", "1 of 2"),
+        (" one , two ,", 100, "two", "2 of 2"),
+        ("one,two,three", 10_000_000_000, "two", "2 of 3"),
     ],
 )
-def test_tokens_take_turns_of_100_seconds(tokens: str, seconds: int, value: str, k: int, n: int) -> None:
-    chosen = choose_credential(tokens, seconds)
+def test_tokens_take_turns_of_100_seconds(tokens: str, seconds: int, value: str, told: str) -> None:
+    chosen = choose(credentials_of("claude", {"CLAUDE_CODE_OAUTH_TOKEN": tokens}), seconds)
     assert chosen is not None
-    assert (chosen.value, chosen.k, chosen.n) == (value, k, n)
+    assert (chosen.secret, str(chosen)) == (value, told)
 
 
 @pytest.mark.parametrize("tokens", ["", " ", ",", " , ,"])
 def test_no_token_is_none(tokens: str) -> None:
-    assert choose_credential(tokens, 1000) is None
+    assert choose(credentials_of("claude", {"CLAUDE_CODE_OAUTH_TOKEN": tokens}), 1000) is None
 
 
 @given(st.lists(st.text("abc", min_size=1), min_size=1, max_size=5), st.floats(0, 1e10))
 def test_a_chosen_token_is_one_of_those_given(tokens: list[str], seconds: float) -> None:
-    chosen = choose_credential(" , ".join(tokens), seconds)
+    chosen = choose(credentials_of("claude", {"CLAUDE_CODE_OAUTH_TOKEN": " , ".join(tokens)}), seconds)
     assert chosen is not None
-    assert chosen.value == tokens[chosen.k - 1]
+    assert chosen.secret == tokens[chosen.position]
 
 
 def test_a_token_tells_its_kind_and_never_itself() -> None:
-    kinds = {"sk-ant-oat01-x": "subscription", "sk-ant-api03-x": "api key", "else": "unknown"}
+    kinds = {"sk-ant-oat01-x": "oauth", "sk-ant-api03-x": "api-key", "else": "unknown"}
     for value, kind in kinds.items():
-        chosen = choose_credential(value, 0)
-        assert chosen is not None
-        assert chosen.looks == kind
-        assert value not in repr(chosen)
+        [credential] = credentials_of("claude", {"CLAUDE_CODE_OAUTH_TOKEN": value})
+        assert credential.kind == kind
+        assert value not in repr(credential) + str(credential)
 
 
 # --- Binary, model, effort -------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.compose import LawSource, compose
+from protocols.compose import LawSource, carry_over, compose
 from protocols.lawyaml import UnreadableLaw, load_law
 
 BASE = """\
@@ -239,3 +239,32 @@ def test_whatever_is_proposed_only_assigned_models_change(wanted: list[Any], ass
     stripped = [{**entry, "machine_readable": None} for entry in load_law(composed.content)["articles"]]
     assert stripped == [{**entry, "machine_readable": None} for entry in load_law(BASE)["articles"]]
     assert LawSource.read(composed.content).numbers == ("1", "2", "2")
+
+
+# --- a new base (D55) ---------------------------------------------------------------------------------------------------
+
+
+def test_a_new_base_keeps_the_models_of_entries_whose_text_is_the_same() -> None:
+    former = proposal(with_model(), with_model("    url: https://example.org/2bis\n", MODEL))
+    base = BASE.replace("Nog een artikel 2.", "Nog een ander artikel 2.").encode()
+
+    carried = carry_over(base, former)
+
+    assert (carried.kept, carried.dropped) == (("1", "2"), ("2",))
+    assert [model is None for model in models(carried.content)] == [False, False, True]
+    assert b"ander artikel 2" in carried.content
+
+
+def test_models_that_cannot_be_kept_are_left_out_and_taken_out_of_the_base_too() -> None:
+    former = proposal(with_model())
+
+    carried = carry_over(BASE.encode(), former, faulty=lambda content: {0, 1})
+
+    assert (carried.kept, carried.dropped) == ((), ("1", "2"))
+    assert models(carried.content) == [None, None, None]
+    assert "# over artikel 2" in carried.content.decode()
+    one = carry_over(BASE.encode(), former, faulty=lambda content: {1})
+    assert (one.kept, one.dropped) == (("1",), ("2",))
+    assert [model is None for model in models(one.content)] == [False, True, True]
+    none = carry_over(BASE.encode(), BASE.encode(), faulty=lambda content: ())
+    assert none.content == BASE.encode()

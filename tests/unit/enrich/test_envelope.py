@@ -121,7 +121,8 @@ def test_a_model_a_gap_or_a_report_about_the_window_is_enough(
 )
 @pytest.mark.claim("S0-125")
 def test_a_window_without_anything_to_show_is_tried_again(changes: dict[str, object], envelope: bytes | None) -> None:
-    failure = no_op(gain(**changes), read_envelope(envelope), cut_off_steps=3)
+    # AG-06
+    failure = no_op(gain(**changes), read_envelope(envelope), cut_off_steps=3, denied_tools=["Bash"])
 
     assert isinstance(failure, NoOutput)
     assert failure.message.startswith("enrichment chunk produced no reviewable output")

@@ -11,6 +11,7 @@ from attrs import frozen
 
 from actors.ports.skillfiles import read_skills, skills_folder
 from protocols import prompts
+from protocols.dialects import DIALECTS
 from protocols.envelope import read_envelope
 from protocols.gates.reading import Surroundings
 from protocols.gates.table import CHECKS_GATE, GATES, MARKING_GATE, RECONCILE_GATE, SCHEMA_GATE, evaluate
@@ -19,7 +20,6 @@ from protocols.lawtree import operations_in, references_in, strings_in, walk
 from protocols.lawyaml import load_yaml
 from protocols.prompts import Feedback, Paths, Translation, feedback_prompt, translate_prompt
 from protocols.skillset import (
-    GRANTED_TOOLS,
     NotConfigured,
     SkillSet,
     plan_steps,
@@ -27,6 +27,8 @@ from protocols.skillset import (
 )
 
 SKILLS = read_skills(skills_folder(None))
+CLAUDE_S = DIALECTS["claude"].granted_tools
+OPENCODE_S = DIALECTS["opencode"].granted_tools
 HEADER = {
     "$schema": "https://raw.githubusercontent.com/MinBZK/regelrecht/refs/tags/schema-v0.5.6/schema/v0.5.6/schema.json",
     "$id": "wet_op_de_lantaarns",
@@ -161,12 +163,16 @@ def test_every_example_of_a_report_is_read_whole(example: Example) -> None:
     assert len(envelope.reported) == sum(len(part) for part in raw["chunk_report"].values())
 
 
-def test_every_tool_that_a_skill_names_is_granted() -> None:
-    assert set(SKILLS.tools) <= set(GRANTED_TOOLS)
+@pytest.mark.parametrize("granted", [CLAUDE_S, OPENCODE_S], ids=["claude", "opencode"])
+def test_every_tool_that_skills_and_prompts_name_is_granted_by_each_provider(granted: tuple[str, ...]) -> None:
+    # D58: claude has neither Grep nor Glob.
+    assert set(SKILLS.tools) <= set(granted)
     for skill in ("law-generate", "law-reverse-validate"):
         assert set(SKILLS.tools_of(skill)) >= {"Read", "Edit"}
-    text = b"\n".join(SKILLS.files.values()).decode()
-    assert not re.search(r"\b(Bash|WebFetch|WebSearch|Task)\b", text)
+    told = [content.decode() for content in SKILLS.files.values()]
+    told += [translation(), *(feedback_prompt(Feedback(gate.name, PATHS, "- x", ("1",))) for gate in GATES)]
+    others = {"Bash", "WebFetch", "WebSearch", "Task", "Skill", "TodoWrite", "Grep", "Glob"} - set(granted)
+    assert not re.search(rf"\\b({'|'.join(sorted(others))})\\b", "\n".join(told))
 
 
 def test_what_never_to_touch_is_said() -> None:
@@ -179,8 +185,9 @@ def test_what_never_to_touch_is_said() -> None:
 # --- steps and hash ----------------------------------------------------------------------------------------------------
 
 
-def test_research_plans_itself_away_and_the_rest_is_done_without_restrictions() -> None:
-    planned = plan_steps(SKILLS)
+@pytest.mark.parametrize("granted", [CLAUDE_S, OPENCODE_S], ids=["claude", "opencode"])
+def test_research_plans_itself_away_and_the_rest_is_done_without_restrictions(granted: tuple[str, ...]) -> None:
+    planned = plan_steps(SKILLS, granted)
 
     assert [(step.step.name, step.missing) for step in planned] == [("generate", ()), ("reverse-validate", ())]
 
@@ -193,13 +200,15 @@ def test_a_step_whose_skill_wants_more_is_degraded_and_one_without_its_skill_is_
         }
     )
 
-    assert [(step.step.name, step.missing) for step in plan_steps(skills)] == [("generate", ("Bash", "WebSearch"))]
-    granted = (*GRANTED_TOOLS, "WebFetch")
+    assert [(step.step.name, step.missing) for step in plan_steps(skills, CLAUDE_S)] == [
+        ("generate", ("Bash", "WebSearch"))
+    ]
+    granted = (*CLAUDE_S, "WebFetch")
     assert [step.step.name for step in plan_steps(skills, granted)] == ["research", "generate"]
     assert [step.step.name for step in plan_steps(skills, granted, first_window=False)] == ["generate"]
 
 
-@pytest.mark.parametrize(("skills", "granted"), [(SkillSet({}), GRANTED_TOOLS), (SKILLS, ("Read",))])
+@pytest.mark.parametrize(("skills", "granted"), [(SkillSet({}), CLAUDE_S), (SKILLS, ("Read",))])
 def test_a_required_step_that_cannot_be_done_is_a_fault_of_the_configuration(
     skills: SkillSet, granted: tuple[str, ...]
 ) -> None:
@@ -226,7 +235,9 @@ PATHS = Paths("wet/a/law.yaml", "wet/a/.enrichment-result.yaml", "/work/checkout
 
 def translation(**more: Any) -> str:
     return translate_prompt(
-        Translation(**{"law_id": "BWBR1", "paths": PATHS, "steps": plan_steps(SKILLS), "numbers": None, **more})
+        Translation(
+            **{"law_id": "BWBR1", "paths": PATHS, "steps": plan_steps(SKILLS, CLAUDE_S), "numbers": None, **more}
+        )
     )
 
 
@@ -266,7 +277,7 @@ def test_partial_work_and_the_lines_of_a_large_file_are_told() -> None:
 
 def test_a_degraded_step_says_which_tools_are_missing() -> None:
     skills = SkillSet({"law-generate/SKILL.md": b"---\nallowed-tools: Read, WebSearch\n---\n"})
-    prompt = translation(steps=plan_steps(skills))
+    prompt = translation(steps=plan_steps(skills, CLAUDE_S))
 
     assert "you have no WebSearch" in prompt
     assert "reporting a check that was not run is worse" in prompt

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from protocols import windows
 from protocols.enrichmentfile import EnrichmentFile, dump_enrichment, read_state
 from protocols.lawtree import top_article
-from protocols.windows import Cursor, Window, cited_articles, plan_window, slices
+from protocols.windows import Cursor, Window, chosen_window, cited_articles, plan_window, slices
 
 PATH = "laws/a/2025-01-01.yaml"
 
@@ -50,6 +50,16 @@ def test_a_window_begins_at_the_cursor_and_holds_at_most_the_limit(
     assert (window.start, window.end) == expected
     assert window.law_complete is complete
     assert window.next_position == expected[1]
+
+
+def test_chosen_entries_are_a_window_beside_the_walk_and_the_cursor_stands_still() -> None:
+    window = chosen_window((3, 7), 20, Cursor(5, PATH), PATH)
+
+    assert list(window.positions) == [3, 7]
+    assert (window.next_position, window.law_complete, window.empty, window.first) == (5, False, False, False)
+    assert chosen_window((3,), 20, Cursor(5, "laws/b.yaml"), PATH).next_position == 0
+    assert not chosen_window((19,), 20, Cursor(20, PATH), PATH).law_complete
+    assert chosen_window((), 20, None, PATH).empty
 
 
 def test_limit_zero_is_the_whole_law_in_one_run_without_a_cursor() -> None:

@@ -99,7 +99,7 @@ def test_rules_without_effect_are_told_with_a_value_that_would_give_them_one() -
     assert "ENRICH_AGENT_IDLE_SECS=600 can never fire" in stall
     assert "LLM_TIMEOUT_SECS above 600" in stall
     assert inert_rules(shares_of(1200, 390, Rounds()), idle_s=0, retry_s=0) == ()
-    assert len(inert_rules(shares_of(3900, 1290, Rounds()), idle_s=1290, retry_s=1300)) == 2
+    assert len(inert_rules(shares_of(3900, 1290, Rounds()), idle_s=1290, retry_s=1300, first_output_s=2000)) == 3
 
 
 @given(job_s=st.integers(1, 20_000), idle_s=st.integers(1, 5_000), rounds=ROUNDS)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from supervisor import settings
+from supervisor.drain import DrainRule
 from supervisor.settings import areas, pages, ports
 from supervisor.settings.reader import specs
 
@@ -84,6 +85,17 @@ def test_fewer_than_three_beats_in_the_orphan_timeout_are_refused_naming_both_se
     [line] = faults({**beat, "WORKER_ORPHAN_TIMEOUT_SECS": "299.9"})
     assert "WORKER_HEARTBEAT_INTERVAL_SECS=100" in line
     assert "WORKER_ORPHAN_TIMEOUT_SECS=299.9" in line
+
+
+# SD-02
+def test_a_drain_that_does_not_fit_into_the_grace_period_of_the_platform_is_refused() -> None:
+    grace = {"DATABASE_URL": URL, "SUPERVISOR_DRAIN_SECS": "25"}
+    assert settings.load(grace).drain.grace_period_s is None
+    assert settings.load({**grace, "SUPERVISOR_GRACE_PERIOD_SECS": "45"}).drain.grace_period_s == 45
+    [line] = faults({**grace, "SUPERVISOR_GRACE_PERIOD_SECS": "35"})
+    assert "SUPERVISOR_DRAIN_SECS=25 and SUPERVISOR_GRACE_PERIOD_SECS=35" in line
+    assert "35 s, which must be less" in line
+    assert DrainRule().after_drain_s == settings.AFTER_DRAIN_S
 
 
 @pytest.mark.parametrize("garbage", ["5 ", " 5", "1_000", "-1", "+5", "1.5", "٣", "five", "0x10", "99999999999"])

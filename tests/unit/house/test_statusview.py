@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import re
 from typing import Any
 from uuid import UUID
 
@@ -131,9 +132,7 @@ def test_everything_at_its_longest_fits_into_80_columns_and_is_no_markup() -> No
         holder="regelrecht-supervisor-6c9f7d5b8-x2x4q:1",
         progress={"phase": "translate\n[bold]", "step": 1, "total_steps": 100},
     )
-    failure = EndedBadly(
-        UUID(int=1), "document_convert", job.law_id, NOW, "de tekst is [red]geen[/red] XML\n" * 20, "content"
-    )
+    failure = EndedBadly(UUID(int=1), "document_convert", job.law_id, NOW, "[red]geen[/red] XML\n" * 20, "content")
     seen = Overview(
         NOW,
         False,
@@ -148,3 +147,29 @@ def test_everything_at_its_longest_fits_into_80_columns_and_is_no_markup() -> No
     assert max(map(len, text.splitlines())) <= 80
     assert "[red]" in text
     assert "waiting for next hour (04:00)" in " ".join(text.split())
+
+
+def test_in_80_columns_a_long_reason_leaves_room_for_what_failed_and_when() -> None:
+    why = "https://repository.example/bwb/BWBR0018451/manifest.xml: the server closed the connection (attempts: 3)"
+    ago = dt.timedelta(minutes=3, seconds=5)
+    failures = tuple(
+        EndedBadly(UUID(int=n << 96), "harvest", "BWBR0018451", NOW - ago, why, "download_failed") for n in range(3)
+    )
+    lines = text_of(evolve(EMPTY, failures=failures)).splitlines()[-3:]
+    for number, line in enumerate(lines):
+        assert line.startswith(f"harvest {number:08x}  3m05s  BWBR0018451  download_failed: https://repo")
+        assert len(line) <= 80
+
+
+def test_in_80_columns_a_running_job_tells_its_law_holder_ages_and_how_far_it_is() -> None:
+    job = evolve(
+        JOB,
+        id=UUID(int=0xABC << 96),
+        holder="regelrecht-supervisor-6c9f7d5b8-x2x4q:1",
+        progress={"phase": "publish", "step": 3, "total_steps": 3},
+    )
+    (line,) = [line for line in text_of(evolve(EMPTY, running=(job,))).splitlines() if "BWBR0018451" in line]
+    assert re.fullmatch(
+        r"harvest 00000abc  BWBR0018451  \u20266c9f7d5b8-x2x4q:1  1m15s  3\.0s  publish 3/3", line.rstrip()
+    )
+    assert len(line) <= 80

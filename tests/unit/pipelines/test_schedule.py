@@ -8,6 +8,7 @@ from functools import cache
 from zoneinfo import ZoneInfo
 
 import pytest
+from croniter import croniter  # type: ignore[import-untyped]
 
 from protocols.schedule import ALIASES, InvalidSchedule, compute_next_fire_at, parse_schedule, validate_cron
 
@@ -147,6 +148,21 @@ def test_a_midnight_that_does_not_exist_is_the_first_instant_of_its_day() -> Non
     assert compute_next_fire_at("0 0 6 9 *", "America/Santiago", after=utc("2026-09-01T00:00")) == utc(
         "2026-09-06T04:00"
     )
+
+
+@pytest.mark.parametrize(
+    "error", [TypeError("x"), IndexError("x"), KeyError("x"), AttributeError("x"), OverflowError()]
+)
+def test_whatever_the_library_trips_over_is_a_fault_of_the_row(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def trip(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(croniter, "get_next", trip)
+    for cron in ("30 2 * * *", "* * * * *"):
+        with pytest.raises(InvalidSchedule):
+            compute_next_fire_at(cron, AMSTERDAM, after=NOW)
 
 
 # --- a year of minutes, calculated another way ------------------------------------------------------------------------

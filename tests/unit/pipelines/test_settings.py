@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from actors.jobs import ROLES
 from protocols.failures import InvalidInput
 from schema.rows import JobType
-from supervisor.roles import ADDED_LATER, served
+from supervisor.commands.run import command as run_command
+from supervisor.roles import ACTOR_ROLES, ADDED_LATER, served
 from supervisor.rules import held_for_s, slots_of
 from supervisor.settings import Settings, SettingsFault, load, secrets_of
 from supervisor.settings.ports import blob_settings, crawl_tools, pipeline_settings
@@ -98,6 +101,34 @@ def test_each_role_knows_its_job_types_and_the_labels_it_needs() -> None:
     for wrong in (["scheduler", "cook"], ["cook"], []):
         with pytest.raises(InvalidInput):
             served(wrong)
+
+
+def test_the_help_of_run_names_every_role() -> None:
+    [roles] = [option for option in run_command.params if option.name == "roles"]
+    named = {*ROLES, *ACTOR_ROLES}
+    assert named <= set(re.findall(r"\w+", getattr(roles, "help", "")))
+
+
+@pytest.mark.parametrize(
+    ("roles", "environ", "said"),
+    [
+        (["api"], {}, "role api runs here without role pipelines"),
+        (["pipelines", "scheduler"], {"BLOB_LOCAL_ROOT": "/srv/r"}, "keeps results in /srv/r of this machine"),
+        (["api", "pipelines"], {}, None),
+        (["api"], {"BLOB_BACKEND": "s3"}, None),
+        (["harvest", "connectors", "scheduler"], {}, None),
+    ],
+)
+def test_results_in_a_folder_of_one_machine_are_warned_of_where_roles_are_split(
+    roles: list[str], environ: dict[str, str], said: str | None
+) -> None:
+    hint = served(roles).split_hint(read(**environ).blobs)
+    assert (hint is None) if said is None else (said in (hint or "") and "BLOB_BACKEND=s3" in (hint or ""))
+
+
+def test_who_stores_results_deletes_them() -> None:
+    assert served(["pipelines"]).keeps_results
+    assert not any(served([role]).keeps_results for role in ("api", "scheduler", "connectors", "harvest"))
 
 
 def test_a_run_has_time_to_end_itself_before_its_job_is_cut() -> None:
