@@ -166,6 +166,12 @@ class InvalidPayload(InvalidInput):
     kind = "invalid_payload"
 
 
+class LawUnknown(Permanent):
+    """The repository has no such law (404 or 410 for its manifest): a retry cannot help (D35)."""
+
+    kind = "law_unknown"
+
+
 class BaseDrift(Permanent):
     """The base text changed under a running enrichment; see ``enrich LAW --restart`` (D55)."""
 

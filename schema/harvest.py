@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from uuid import UUID
 
 from attrs import frozen
 
@@ -54,6 +55,24 @@ async def known_versions(connection: Connection, law_id: str) -> dict[str, Harve
         law_id,
     )
     return {row["file_path"]: HarvestVersion(row["source_sha256"], row["content_sha256"]) for row in rows}
+
+
+async def earlier_attempts(connection: Connection, job: Job) -> tuple[UUID, ...]:
+    """The jobs of which an attempt at this law may have pushed and died before it could say so, the newest first.
+
+    That is this one from its second attempt on, and those that failed for good, to which the law-level ladder made this
+    one as a successor.
+    """
+    rows = await connection.fetch(
+        """
+        SELECT id FROM jobs WHERE law_id = $1 AND job_type = 'harvest'
+           AND (status = 'failed' OR (id = $2 AND attempts > 1))
+        ORDER BY created_at DESC, id LIMIT 10
+        """,
+        job.law_id,
+        job.id,
+    )
+    return tuple(row["id"] for row in rows)
 
 
 async def begin(connection: Connection, job: Job) -> None:

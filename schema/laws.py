@@ -223,7 +223,7 @@ async def restore_status(
 
     The status from before the job, else harvested if a harvest ever completed, else unknown; ``enriching`` when a
     corpus enrich job is at work right now. ``harvested``: the job was a harvest that went well, so what a failed one
-    left behind is not put back, only what enrichment left.
+    left behind is not put back, only what enrichment left, also when harvests failed since.
     """
     row = await connection.fetchrow(
         f"""
@@ -231,6 +231,7 @@ async def restore_status(
             WHEN EXISTS (SELECT FROM jobs AS j WHERE j.law_id = l.law_id AND j.job_type = 'enrich'
                          AND j.status = 'processing' AND j.traject_ref IS NULL) THEN 'enriching'
             WHEN l.settled_status::text = ANY ($3::text[]) THEN l.settled_status
+            WHEN $4 AND l.enrichment_status IS NOT NULL THEN l.enrichment_status
             WHEN $4 OR EXISTS (SELECT FROM jobs AS j WHERE j.law_id = l.law_id AND j.job_type = 'harvest'
                                AND j.status = 'completed' AND NOT COALESCE(j.result ? 'skipped', false))
                 THEN 'harvested'::law_status

@@ -11,7 +11,7 @@ from attrs import frozen
 from protocols.payloads import HarvestPayload, to_document
 from protocols.related import RelatedLimits, Resolution, priority_at, select
 from schema.connection import Connection
-from schema.queue.create import create_harvest_jobs
+from schema.queue.create import HARVEST_SUFFICES, create_harvest_jobs
 from schema.rows import Job, JobRequest, JobType
 
 _log = structlog.get_logger(__name__)
@@ -102,11 +102,11 @@ async def _exhausted(connection: Connection, ids: Sequence[str]) -> set[str]:
 
 
 async def _known(connection: Connection, ids: Sequence[str]) -> set[str]:
-    """Those that need no new job: a harvest is active or was done (D15)."""
+    """Those that need no new job: a harvest is active, was done, or found nothing to harvest a moment ago (D15)."""
     rows = await connection.fetch(
-        """
-        SELECT DISTINCT law_id FROM jobs
-        WHERE law_id = ANY ($1::text[]) AND job_type = 'harvest' AND status IN ('pending', 'processing', 'completed')
+        f"""
+        SELECT DISTINCT j.law_id FROM jobs AS j
+        WHERE j.law_id = ANY ($1::text[]) AND j.job_type = 'harvest' AND {HARVEST_SUFFICES}
         """,
         list(ids),
     )

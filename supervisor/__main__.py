@@ -87,13 +87,14 @@ def _report(error: Exception) -> int:
     """Print a failure that has a name in one line each and return its exit code; anything else is raised on."""
     from protocols.failures import DatabaseUnavailable, InvalidInput, OutcomeUnclear, SupervisorError, leaves
     from supervisor.settings import SettingsFault
+    from supervisor.terminaltext import harmless
 
     known = [leaf for leaf in leaves(error) if isinstance(leaf, SettingsFault | SupervisorError)]
     if not known or len(known) < len(list(leaves(error))):
         raise error
     for failure in known:
         for line in str(failure).splitlines():
-            click.echo(f"Error: {line}", err=True)
+            click.echo(harmless(f"Error: {line}"), err=True)
     if isinstance(known[0], SettingsFault | InvalidInput):
         return exitcodes.USAGE
     if isinstance(known[0], DatabaseUnavailable | OutcomeUnclear):  # the latter: it went away in the middle

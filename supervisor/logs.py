@@ -21,6 +21,7 @@ from structlog.types import EventDict, Processor, WrappedLogger
 
 from supervisor.logstream import LogStream
 from supervisor.settings.areas import Logging
+from supervisor.terminaltext import harmless
 
 MASK: Final = "***"
 
@@ -113,12 +114,18 @@ def _renderers(kind: str, *, colours: bool) -> list[Processor]:
         tracebacks = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
         return [structlog.processors.ExceptionRenderer(tracebacks), structlog.processors.JSONRenderer(default=str)]
     return [
+        _harmless,
         structlog.dev.ConsoleRenderer(
             colors=colours and kind == "text",
             exception_formatter=structlog.dev.plain_traceback,
             pad_event_to=30,
-        )
+        ),
     ]
+
+
+def _harmless(logger: WrappedLogger, name: str, line: EventDict) -> EventDict:
+    """For lines that a terminal shows as they are: what others wrote must not command it."""
+    return {key: harmless(value) if isinstance(value, str) else value for key, value in line.items()}
 
 
 def _wants_colours(out: TextIO) -> bool:

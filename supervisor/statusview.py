@@ -17,6 +17,7 @@ from schema.queue.views import EndedBadly, HeldJob
 from schema.rows import JobStatus
 from supervisor.progresstext import progress_text
 from supervisor.taskview import duration
+from supervisor.terminaltext import harmless
 
 _WIDEST_CELL: Final = 26
 """``document_convert 1a2b3c4d`` and a usual law id fit; the id of a conversion, which holds a path, is cut."""
@@ -37,7 +38,7 @@ class Budget:
 def render(seen: Overview, budget: Budget, *, note: str = "") -> RenderableType:
     """All sections that have something to say. ``note`` is a line about the view itself."""
     parts: list[RenderableType] = [_headline(seen, note), _depth(seen), Text(), *_budget_lines(seen, budget)]
-    parts += [Text(line, style="yellow", overflow="fold") for line in pause_lines(seen)]
+    parts += [Text(harmless(line), style="yellow", overflow="fold") for line in pause_lines(seen)]
     if seen.running:
         parts += [Text(), _running(seen)]
     if seen.failures:
@@ -122,11 +123,11 @@ def _running(seen: Overview) -> Table:
         beat = Text(duration(job.beat_age_s), style="red" if job.beat_age_s > _QUIET_BEAT_S else "")
         table.add_row(
             Text(f"{job.job_type} {str(job.id)[:8]}"),
-            Text(job.law_id),
-            Text(_tail(job.holder or "(signs nothing)")),
+            Text(harmless(job.law_id)),
+            Text(_tail(harmless(job.holder or "(signs nothing)"))),
             duration(job.age_s),
             beat,
-            Text(progress_words(job)),
+            Text(harmless(progress_words(job))),
         )
     return table
 
@@ -149,7 +150,9 @@ def _failures(failures: Sequence[EndedBadly], now: dt.datetime) -> Table:
         why = " ".join(one.error.split()) or "(no reason was given)"
         kind = f"{one.kind}: " if one.kind else ""
         ago = duration((now - one.at).total_seconds())
-        table.add_row(Text(f"{one.job_type} {str(one.id)[:8]}"), ago, Text(one.law_id), Text(kind + why))
+        table.add_row(
+            Text(f"{one.job_type} {str(one.id)[:8]}"), ago, Text(harmless(one.law_id)), Text(harmless(kind + why))
+        )
     return table
 
 

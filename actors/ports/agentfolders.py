@@ -10,7 +10,6 @@ neither follows links nor minds depth.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 import stat
@@ -23,6 +22,7 @@ import trio
 from attrs import define, frozen
 
 from actors.ports.child import Exit, run_child
+from actors.ports.folderlock import locked_folder
 from protocols.dialects.base import Folders
 from protocols.failures import ResourceExhausted, Transient
 
@@ -135,7 +135,7 @@ class WorkRoot:
             folder.path.mkdir(mode=0o700)
         except FileExistsError as error:
             raise ResourceExhausted(f"{folder.path} is in use by another process") from error
-        with _locked(folder.path):
+        with locked_folder(folder.path):
             folder.make()
             try:
                 yield folder
@@ -172,30 +172,12 @@ class WorkRoot:
         if _unlinked(path):
             return True
         try:
-            with _locked(path):
+            with locked_folder(path):
                 await delete_tree(path)
         except OSError:
             return False  # in use, or gone meanwhile
         _log.info("work folder of a dead process deleted", folder=path.name)
         return True
-
-
-class _locked:  # noqa: N801 - used as a statement
-    """Holds the lock of a folder; it ends with the process. OSError when somebody else holds it."""
-
-    def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._descriptor)
-            raise
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
 
 
 def _unlinked(path: Path) -> bool:

@@ -12,7 +12,7 @@ from functools import partial
 from attrs import field, frozen
 
 from actors.ports.fetch import Fetched, Fetcher, Purpose
-from actors.ports.lawfiles import SourceFile, check_request, get_text, parsed_file, source_of
+from actors.ports.lawfiles import SourceFile, TextNotServed, check_request, get_text, parsed_file, source_of
 from actors.ports.lawsearch import SearchAnswer, search_records, search_works
 from protocols.bwb.urls import CVDR_REPOSITORY, cvdr_manifest_url, cvdr_text_url, rebased
 from protocols.cvdr.metadata import CvdrMetadata
@@ -27,6 +27,7 @@ from protocols.cvdr.versions import (
     versions_of_hits,
 )
 from protocols.downloads import NotServed
+from protocols.failures import LawUnknown
 from protocols.law_ids import CvdrId, parse_cvdr_id
 from protocols.sru import SearchRefused
 
@@ -60,7 +61,15 @@ class CvdrVersions:
     manifest: CvdrManifest | None = None
     manifest_file: Fetched | None = None
 
+    @property
+    def nowhere(self) -> bool:
+        """The repository has no manifest of the work and the search no record."""
+        return self.manifest_file is None and not self.versions
+
     def choose(self, asked: CvdrId, day: date | None, today: date) -> VersionChoice:
+        """See :func:`choose_version`; ``LawUnknown`` where nobody knows the work, which is final as for a BWB id (D35)."""
+        if self.nowhere and asked.version is None:
+            raise _unknown(asked)
         latest = None if self.manifest is None else self.manifest.latest
         return choose_version(asked, self.versions, requested=day, today=today, latest=latest)
 
@@ -70,13 +79,18 @@ async def fetch_cvdr(
 ) -> CvdrDocuments:
     """Fetch the version that ``cvdr_id`` names, else the one in force on ``day``, else today's, else the newest.
 
-    Raises ``InvalidInput``, ``NoVersions``, ``VersionUnknown``, ``TextNotServed``, a ``ConversionError`` for a manifest
-    that is no XML, ``SearchFailed`` and ``DownloadFailed``.
+    Raises ``InvalidInput``, ``LawUnknown``, ``NoVersions``, ``VersionUnknown``, ``TextNotServed``, a ``ConversionError``
+    for a manifest that is no XML, ``SearchFailed`` and ``DownloadFailed``.
     """
     asked = check_request(parse_cvdr_id, cvdr_id, day, today)
     known = await find_versions(fetcher, asked)
     choice = known.choose(asked, day, today)
-    text_file = await fetch_version(fetcher, choice, max_bytes=max_bytes)
+    try:
+        text_file = await fetch_version(fetcher, choice, max_bytes=max_bytes)
+    except TextNotServed as error:
+        if known.nowhere:  # a named version: its address has told
+            raise _unknown(asked) from error
+        raise
     files = (text_file,) if known.manifest_file is None else (known.manifest_file, text_file)
     return CvdrDocuments(
         cvdr_id=choice.cvdr_id,
@@ -135,6 +149,10 @@ async def fetch_records(fetcher: Fetcher, asked: CvdrId) -> Fetched | None:
     except SearchRefused:
         return None
     return file if page.hits else None
+
+
+def _unknown(asked: CvdrId) -> LawUnknown:
+    return LawUnknown(f"{asked} is neither in the repository nor found by its search: check the id", law_id=str(asked))
 
 
 async def _hits(fetcher: Fetcher, asked: CvdrId, manifest: CvdrManifest | None) -> tuple[CvdrHit, ...]:

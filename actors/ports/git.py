@@ -8,9 +8,8 @@ to the host that the corpus lives on (GT-09).
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 from attrs import field, frozen
 
 from actors.ports.child import Exit, KilledBy, run_child
+from actors.ports.folderlock import temporary_folder
 from actors.ports.guardian import Guardian
 from protocols.corpus import CorpusDenied, CorpusSettings, CorpusUnavailable
 from protocols.failures import ResourceExhausted
@@ -171,11 +171,9 @@ class Git:
         return redact(" / ".join(line.strip() for line in text.splitlines() if line.strip()), self.secrets)
 
 
-@contextmanager
-def private_home() -> Iterator[Path]:
-    """A folder that only we can enter, removed at the end."""
-    with tempfile.TemporaryDirectory(prefix="regelrecht-git-") as name:
-        yield Path(name)
+def private_home() -> AbstractContextManager[Path]:
+    """A folder that only we can enter, removed at the end, or by the next start when this process is killed."""
+    return temporary_folder("regelrecht-git-")
 
 
 def _as_environment(config: Mapping[str, str]) -> Mapping[str, str]:

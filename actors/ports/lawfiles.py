@@ -15,16 +15,10 @@ from attrs import frozen
 from actors.ports.fetch import Fetched, Fetcher, Purpose
 from protocols.bwb.errors import ConversionError
 from protocols.downloads import DownloadFailed, NotServed, RedirectLoop
-from protocols.failures import InvalidInput, Permanent
+from protocols.failures import InvalidInput
 from protocols.law_ids import InvalidLawId
 
 Parsed = TypeVar("Parsed")
-
-
-class LawUnknown(Permanent):
-    """The repository has no such law (404 or 410 for its manifest), so a retry cannot help (D35)."""
-
-    kind = "law_unknown"
 
 
 class TextNotServed(DownloadFailed):

@@ -14,9 +14,9 @@ from attrs import define, field, frozen
 
 from actors.ports.cvdrsource import CvdrDocuments, fetch_cvdr, search_cvdr
 from actors.ports.fetch import Fetched, Fetcher, Purpose
-from actors.ports.lawfiles import LawUnknown, SourceFile, check_request, get_text, parsed_file, source_of
+from actors.ports.lawfiles import SourceFile, check_request, get_text, parsed_file, source_of
 from actors.ports.lawsearch import SearchAnswer, search_works
-from protocols.bwb.errors import ConversionError
+from protocols.bwb.errors import MalformedLaw
 from protocols.bwb.manifest import Choice, Expression, Manifest, choose, parse_manifest
 from protocols.bwb.search import BwbHit, page_url, parse_hits, query_of
 from protocols.bwb.urls import manifest_url, toestand_url, wti_url
@@ -24,6 +24,7 @@ from protocols.bwb.wti import Wti, parse_wti
 from protocols.bwb.xml import parse_xml
 from protocols.cvdr.search import CvdrHit
 from protocols.downloads import DownloadTruncated, NotServed
+from protocols.failures import LawUnknown
 from protocols.law_ids import parse_bwb_id
 
 AMSTERDAM: Final = ZoneInfo("Europe/Amsterdam")
@@ -155,7 +156,7 @@ class LawRepository:
         if expected.size_bytes is not None and len(file.content) < expected.size_bytes:
             try:
                 await parsed_file(self.fetcher, file, partial(parse_xml, what=file.url))
-            except ConversionError as error:
+            except MalformedLaw as error:  # one that is refused on principle would be refused again
                 raise DownloadTruncated(
                     f"{file.url}: {len(file.content)} bytes of {expected.size_bytes}, cut off", url=file.url
                 ) from error

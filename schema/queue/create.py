@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from protocols.failures import InvalidInput
+from protocols.failures import InvalidInput, LawUnknown
 from protocols.scrub import payload_to_json, scrub_text
 from schema.connection import Connection
 from schema.records import JOB_COLUMNS, job_of
@@ -23,6 +23,11 @@ _ENRICH_CONFLICT: Final = """
 ON CONFLICT (law_id, job_type, (payload->>'provider'), COALESCE(traject_ref, ''))
     WHERE job_type = 'enrich' AND status IN ('pending', 'processing') DO NOTHING
 """
+HARVEST_SUFFICES: Final = f"""
+(j.status <> 'failed' OR (j.result->>'kind' = '{LawUnknown.kind}' AND j.completed_at > now() - interval '1 day'))
+"""
+"""Of a harvest row ``j``: a law that was found on the way needs no other one (D15). A law that the repository did not
+know within the last day counts: each of the many texts that cite such a law would ask for it again."""
 
 
 async def create_job(connection: Connection, request: JobRequest) -> Job:
@@ -50,7 +55,7 @@ async def create_enrich_job_if_not_exists(connection: Connection, request: JobRe
 
 
 async def create_harvest_jobs(connection: Connection, requests: Sequence[JobRequest]) -> list[Job]:
-    """Many harvest rows at once, sorted by law, except for exhausted laws and those with an active or a completed harvest.
+    """Many harvest rows at once, sorted by law, except for exhausted laws and those whose harvest suffices.
 
     To be the last of its transaction: two transactions that insert the same laws in different orders, or that write to
     rows of others afterwards, would deadlock (D8). Active harvests are left out by the look already, not
@@ -63,7 +68,7 @@ async def create_harvest_jobs(connection: Connection, requests: Sequence[JobRequ
         SELECT 'harvest', r.law_id, r.priority, r.payload::jsonb, r.max_attempts
         FROM unnest($1::text[], $2::int[], $3::text[], $4::int[]) AS r(law_id, priority, payload, max_attempts)
         WHERE NOT EXISTS (SELECT FROM jobs AS j
-                          WHERE j.law_id = r.law_id AND j.job_type = 'harvest' AND j.status <> 'failed')
+                          WHERE j.law_id = r.law_id AND j.job_type = 'harvest' AND {HARVEST_SUFFICES})
           AND NOT EXISTS (SELECT FROM law_entries AS l WHERE l.law_id = r.law_id AND l.status IN (
                 'harvest_exhausted', 'harvested', 'enriching', 'enriched', 'enrich_failed', 'enrich_exhausted'))
         ORDER BY r.law_id

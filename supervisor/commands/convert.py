@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.commands.session import json_option
+from supervisor.terminaltext import harmless
 
 if TYPE_CHECKING:
     from datetime import date
@@ -126,7 +127,7 @@ def _write(conversion: Conversion, output: Path | None) -> None:
     from protocols.lawyaml import dump_law
 
     for warning in conversion.warnings:
-        click.echo(f"Warning: {warning}", err=True)
+        click.echo(harmless(f"Warning: {warning}"), err=True)
     text = dump_law(conversion.law).encode()
     if output is None:
         sys.stdout.buffer.write(text)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.commands.session import json_option, print_json, quiet_logs
+from supervisor.terminaltext import harmless
 
 if TYPE_CHECKING:
     from datetime import date
@@ -63,8 +64,8 @@ def command(law_id: str, day: str | None, output: Path, style: str | None, keep_
         )
         return
     for warning in law.warnings:
-        click.echo(f"Warning: {warning}", err=True)
-    click.echo(f"{law.law_name}, from {law.harvest_date}: {law.article_count} entries", err=True)
+        click.echo(harmless(f"Warning: {warning}"), err=True)
+    click.echo(harmless(f"{law.law_name}, from {law.harvest_date}: {law.article_count} entries"), err=True)
     for path in paths:
         click.echo(output / path)
 

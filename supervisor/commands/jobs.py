@@ -8,6 +8,7 @@ import click
 
 from schema.rows import JobStatus, JobType
 from supervisor.commands.session import embedded_option, json_option, on_database, print_json, print_table
+from supervisor.terminaltext import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -206,8 +207,8 @@ def _print_job(job: Job, as_json: bool) -> None:
             continue
         if isinstance(value, dict | list):
             lines = json.dumps(value, indent=2, ensure_ascii=False).splitlines()
-            click.echo(f"{name:16} {lines[0]}")
+            click.echo(harmless(f"{name:16} {lines[0]}"))
             for line in lines[1:]:
-                click.echo(f"{'':16} {line}")
+                click.echo(harmless(f"{'':16} {line}"))
         else:
-            click.echo(f"{name:16} {value}")
+            click.echo(harmless(f"{name:16} {value}"))

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schema.rows import LawStatus
+from supervisor.commands.jobs import note_of
 from supervisor.commands.session import embedded_option, json_option, on_database, print_json, print_table
+from supervisor.terminaltext import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.ports.database import Database
-    from schema.rows import LawEntry
+    from schema.rows import Job, LawEntry
 
 
 @click.group(
@@ -70,20 +72,25 @@ Example:
 @json_option
 @embedded_option
 def show(law: str, as_json: bool, embedded: bool) -> None:
-    """Show one law, by its id or the name of its folder in the corpus."""
+    """Show one law, by its id or the name of its folder in the corpus, and what became of its last jobs."""
 
-    async def work(database: Database) -> LawEntry:
+    async def work(database: Database) -> tuple[LawEntry, list[Job]]:
         from schema import laws
+        from schema.queue import views
 
-        return await database.run(laws.find_law, law)
+        found = await database.run(laws.find_law, law)
+        linked = [job_id for job_id in (found.harvest_job_id, found.enrich_job_id) if job_id is not None]
+        return found, [await database.run(views.get_job, job_id) for job_id in linked]
 
-    document = _document(on_database(work, embedded=embedded))
+    found, jobs = on_database(work, embedded=embedded)
+    document = _document(found)
     if as_json:
         print_json(document)
         return
-    for name, value in document.items():
+    told = {f"last {job.job_type.value}": f"{job.status.value}: {note_of(job)}".rstrip(": ") for job in jobs}
+    for name, value in {**document, **told}.items():
         if value not in (None, 0):
-            click.echo(f"{name:20} {value}")
+            click.echo(harmless(f"{name:20} {value}"))
 
 
 @command.command(

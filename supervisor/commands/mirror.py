@@ -11,6 +11,7 @@ import click
 
 from supervisor import exitcodes
 from supervisor.commands.session import json_option, print_json, quiet_logs
+from supervisor.terminaltext import harmless
 
 if TYPE_CHECKING:
     from datetime import date
@@ -93,13 +94,14 @@ async def _save(
             except InvalidInput:
                 raise  # a date that is none is wrong for all of them
             except SupervisorError as failure:
-                click.echo(f"Error: {failure.message}", err=True)
+                click.echo(harmless(f"Error: {failure.message}"), err=True)
                 continue
             saved.append(law)
             for warning in law.warnings:
-                click.echo(f"Warning: {warning}", err=True)
+                click.echo(harmless(f"Warning: {warning}"), err=True)
             if not as_json:
-                click.echo(f"{law.law_id}  {law.title}: {len(law.labels)} texts, {len(law.files)} files", err=True)
+                told = f"{law.law_id}  {law.title}: {len(law.labels)} texts, {len(law.files)} files"
+                click.echo(harmless(told), err=True)
     if as_json:
         print_json(saved)
     return len(law_ids) - len(saved)

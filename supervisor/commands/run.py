@@ -16,6 +16,7 @@ from supervisor.commands.session import embedded_option
 Examples:
   regelrecht-supervisor run --roles harvest
   regelrecht-supervisor run --roles harvest --embedded
+  regelrecht-supervisor run --roles harvest,enrich
 
 \b
 SIGTERM or Ctrl-C once: take no more jobs, let running ones finish (SUPERVISOR_DRAIN_SECS), hand the rest back, exit 0.

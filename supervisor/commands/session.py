@@ -118,9 +118,11 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from supervisor.terminaltext import harmless
+
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     for heading in headings:
         table.add_column(heading, overflow="ellipsis", no_wrap=True)
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # Text: what a law is called is no markup
+        table.add_row(*(Text(harmless(cell)) for cell in row))  # Text: what a law is called is no markup
     Console(width=None if sys.stdout.isatty() else 1000, highlight=False).print(table)

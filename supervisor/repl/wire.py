@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
+from supervisor.terminaltext import harmless
+
 END: Final = "\x04"
 """Never part of an answer: it is replaced there."""
 
@@ -26,7 +28,7 @@ class Mark(StrEnum):
 
 def frame(text: str, mark: Mark) -> bytes:
     """An answer as it is sent."""
-    body = text.replace(END, "?")
+    body = harmless(text.replace(END, "?"))
     if body and not body.endswith("\n"):
         body += "\n"
     return f"{body}{END}{mark}\n".encode(errors="replace")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 GAP_S = 1.5
 """Between two faults on average; most last longer, so that they overlap."""
@@ -43,11 +44,16 @@ def plan_of(seed: int, faults: int, kinds: Collection[str], gap_s: float = GAP_S
             deck = random_.sample(sorted(set(kinds) - ALWAYS or kinds), len(set(kinds) - ALWAYS or kinds))
         dealt.append(deck.pop())
     random_.shuffle(dealt)
-    return Plan(
-        seed,
-        seats,
-        tuple(
-            Fault(round((n + random_.random()) * gap_s, 2), kind, random_.randrange(seats), random_.getrandbits(32))
-            for n, kind in enumerate(dealt)
-        ),
-    )
+    hits = [
+        Fault(round((n + random_.random()) * gap_s, 2), kind, random_.randrange(seats), random_.getrandbits(32))
+        for n, kind in enumerate(dealt)
+    ]
+    return Plan(seed, seats, tuple(_apart(hits, seats)))
+
+
+def _apart(faults: list[Fault], seats: int) -> Iterator[Fault]:
+    """A process has one failpoint: two of them at the same seat would leave the first one out."""
+    first = next((fault.seat for fault in faults if fault.kind in ALWAYS), 0)
+    marked = itertools.count(first)
+    for fault in faults:
+        yield evolve(fault, seat=next(marked) % seats) if fault.kind in ALWAYS else fault

@@ -20,7 +20,7 @@ from actors.ports.mirror import mirror_law, read_index
 from protocols.bwb.toestand import Style
 from protocols.cvdr.regeling import convert
 from protocols.cvdr.versions import NoVersions, VersionUnknown
-from protocols.failures import InvalidInput
+from protocols.failures import InvalidInput, LawUnknown
 from protocols.sru import SearchRefused
 from tests.kit import shared
 from tests.kit.bwb_server import FakeRepository, Reply, fake_repository
@@ -152,6 +152,9 @@ async def test_when_nobody_knows_the_work_the_refusal_or_the_absence_is_said() -
         with pytest.raises(SearchRefused, match="Unsupported index"):
             await laws.fetch_cvdr(WORK)
         serve(server, records=sru_page([], total=0))
+        with pytest.raises(LawUnknown, match=f"{WORK} is neither in the repository nor found"):
+            await laws.fetch_cvdr(WORK)
+        serve(server, records=sru_page([], total=0), manifest_xml=b"<work/>")
         with pytest.raises(NoVersions, match=WORK):
             await laws.fetch_cvdr(WORK)
         serve(server)
@@ -168,7 +171,7 @@ async def test_a_named_version_that_nobody_knows_is_tried_at_its_address(records
         found = await laws.fetch_cvdr(f"{WORK}_2")
         assert (found.text, found.record) == (text_of(2), None)
         assert found.warnings == (f"{WORK}_2: neither search nor manifest knows it",)
-        with pytest.raises(TextNotServed, match=f"{WORK}_9"):
+        with pytest.raises(LawUnknown, match=f"{WORK}_9"):
             await laws.fetch_cvdr(f"{WORK}_9")
 
 

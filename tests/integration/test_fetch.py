@@ -5,61 +5,28 @@ from __future__ import annotations
 import gzip
 import random
 import socket
+import time
 import tracemalloc
 import zlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
 
-from actors.ports.fetch import Fetcher, Purpose, open_fetcher
+from actors.ports.fetch import Purpose, open_fetcher
 from actors.ports.fetchsettings import FetchSettings
 from protocols.downloads import (
     DownloadFailed,
     DownloadTimedOut,
     DownloadTruncated,
-    HostNotAllowed,
     HttpRefused,
     NotServed,
-    RedirectLoop,
     TooLarge,
     UnknownEncoding,
     WrongContent,
 )
 from protocols.failures import JobEnd, verdict_of
-from tests.kit.bwb_server import FakeRepository, Reply, fake_repository
-
-XML = b"<?xml version='1.0'?><work>" + b"<a>wet</a>" * 50 + b"</work>"
-KIND = Purpose.METADATA
-
-
-@asynccontextmanager
-async def client(server: FakeRepository, **changes: Any) -> AsyncIterator[Fetcher]:
-    """A fetcher whose four bases are ``server``; pauses are short unless told otherwise."""
-    values: dict[str, Any] = {
-        "bwb_repository_url": server.url,
-        "bwb_sru_url": f"{server.url}/sru",
-        "cvdr_repository_url": server.url,
-        "cvdr_sru_url": f"{server.url}/sru",
-        "first_pause_s": 0.01,
-        **changes,
-    }
-    async with open_fetcher(FetchSettings(**values), jitter=random.Random(7)) as fetcher:
-        yield fetcher
-
-
-async def fetched(server: FakeRepository, url: str, purpose: Purpose = KIND, **changes: Any) -> bytes:
-    async with client(server, **changes) as fetcher:
-        return (await fetcher.get(url, purpose)).content
-
-
-def kept(folder: Path) -> list[Path]:
-    """The entries of a cache folder."""
-    return sorted(folder.iterdir())
-
+from tests.kit.bwb_server import Reply, fake_repository
+from tests.kit.fetching import KIND, XML, client, fetched
 
 # -- what goes right --------------------------------------------------------------------------------------------------
 
@@ -174,24 +141,26 @@ async def test_a_packed_body_is_held_to_the_limit_unpacked() -> None:
 async def test_unpacking_much_does_not_stop_the_loop() -> None:
     async with fake_repository() as server:
         url = server.serve("/big.xml", Reply(body=_bomb(64)[:-8], headers={"content-encoding": "gzip"}))
-        gaps: list[float] = []
+        small = server.serve("/small.xml", Reply(body=XML))
+        turns: list[float] = []
 
         async def watch() -> None:
-            before = trio.current_time()
+            """How much this thread computes from turn to turn: what others do to the machine does not count."""
+            before = time.thread_time()
             while True:
                 await trio.lowlevel.checkpoint()
-                now = trio.current_time()
-                gaps.append(now - before)
+                now = time.thread_time()
+                turns.append(now - before)
                 before = now
 
         async with client(server, max_expansion=1_000_000) as fetcher, trio.open_nursery() as nursery:
+            await fetcher.get(small, KIND)  # what is imported at first use is none of the matter
             nursery.start_soon(watch)
             with pytest.raises(DownloadTruncated):
                 await fetcher.get(url, KIND)
             nursery.cancel_scope.cancel()
-        gaps.sort()
-        assert len(gaps) > 60
-        assert gaps[int(len(gaps) * 0.95)] < 0.05
+        assert len(turns) > 60
+        assert max(turns) < 0.05
 
 
 # -- bodies that are not what they claim ------------------------------------------------------------------------------
@@ -409,309 +378,3 @@ async def test_a_mirror_of_ones_own_is_not_slowed_down() -> None:
         async with client(server, min_interval_s=60.0) as fetcher:
             for _ in range(3):
                 await fetcher.get(url, KIND)
-
-
-# -- hosts and redirects ----------------------------------------------------------------------------------------------
-
-
-def _to(target: str, status: int = 302) -> Reply:
-    return Reply(status=status, body=b"", headers={"location": target})
-
-
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_a_redirect_on_the_same_host_is_followed(status: int) -> None:
-    async with fake_repository() as server:
-        server.serve("/b.xml", Reply(body=XML))
-        url = server.serve("/a.xml", _to("/b.xml", status))
-        assert await fetched(server, url) == XML
-        assert server.targets == ["/a.xml", "/b.xml"]
-
-
-@pytest.mark.parametrize(
-    "target",
-    [
-        "http://169.254.169.254/latest/meta-data",
-        "https://evil.test/a.xml",
-        "http://localhost:1/a.xml",
-        "//evil.test/a.xml",
-        "file:///etc/passwd",
-        "ftp://127.0.0.1/a.xml",
-        "http://user@127.0.0.1/a.xml",
-    ],
-)
-async def test_a_redirect_to_another_host_is_refused(target: str) -> None:
-    async with fake_repository() as server:
-        url = server.serve("/a.xml", _to(target))
-        with pytest.raises(DownloadFailed) as caught:
-            await fetched(server, url)
-        if not target.startswith(("ftp", "file")):
-            assert isinstance(caught.value, HostNotAllowed)
-        assert url in caught.value.message
-        assert server.targets == ["/a.xml"]
-
-
-async def test_a_redirect_to_another_port_of_the_same_machine_is_refused() -> None:
-    async with fake_repository() as server, fake_repository() as other:
-        secret = other.serve("/secret.xml", Reply(body=XML))
-        url = server.serve("/a.xml", _to(secret))
-        with pytest.raises(HostNotAllowed, match="not on the allow-list"):
-            await fetched(server, url)
-        assert other.requests == []
-
-
-async def test_an_address_outside_the_configured_bases_is_never_asked() -> None:
-    async with fake_repository() as server, fake_repository() as other:
-        with pytest.raises(HostNotAllowed):
-            await fetched(server, other.serve("/a.xml", Reply(body=XML)))
-        with pytest.raises(HostNotAllowed):
-            await fetched(server, "https://repository.officiele-overheidspublicaties.nl/bwb/BWBR0018451/manifest.xml")
-        assert other.requests == []
-
-
-@pytest.mark.parametrize(
-    "shape", ["{}\\@evil.test/a.xml", "{}@evil.test/a.xml", "{}:1/a.xml", "http://[::1/a.xml", "\0{}/a", ""]
-)
-async def test_an_address_that_two_readers_could_read_differently_is_never_asked(shape: str) -> None:
-    async with fake_repository() as server:
-        with pytest.raises(HostNotAllowed):
-            await fetched(server, shape.format(server.url))
-        assert server.requests == []
-
-
-@pytest.mark.parametrize("location", ["http://[::1/x", "http://127.0.0.1:port/", "http://\x7f/"])
-async def test_a_redirect_to_no_address_at_all_is_a_typed_failure(location: str) -> None:
-    async with fake_repository() as server:
-        url = server.serve("/a.xml", _to(location))
-        with pytest.raises(DownloadFailed):
-            await fetched(server, url)
-
-
-async def test_a_redirect_loop_names_the_address() -> None:  # BW-03: how the repository answers for a deleted text
-    async with fake_repository() as server:
-        url = server.serve("/a.xml", _to("/b.xml"))
-        server.serve("/b.xml", _to("/a.xml"))
-        with pytest.raises(RedirectLoop, match=r"circle at http://127\.0\.0\.1:\d+/a\.xml"):
-            await fetched(server, url)
-        assert len(server.requests) == 2
-
-
-async def test_more_than_five_redirects_are_too_many() -> None:
-    async with fake_repository() as server:
-        for step in range(10):
-            server.serve(f"/{step}", _to(f"/{step + 1}"))
-        with pytest.raises(RedirectLoop, match="more than 5 redirects"):
-            await fetched(server, f"{server.url}/0")
-        assert len(server.requests) == 6
-
-
-# -- the cache --------------------------------------------------------------------------------------------------------
-
-
-async def test_an_unchanged_file_is_not_downloaded_again(tmp_path: Path) -> None:
-    async with fake_repository() as server:
-        url = server.serve("/a.xml", Reply(body=XML, etag=True, last_modified="Mon, 01 Jan 2024 00:00:00 GMT"))
-        async with client(server, cache_folder=tmp_path / "cache") as fetcher:
-            first = await fetcher.get(url, KIND)
-        async with client(server, cache_folder=tmp_path / "cache") as fetcher:
-            second = await fetcher.get(url, KIND)
-        assert (first.from_cache, second.from_cache) == (False, True)
-        assert (second.content, second.sha256) == (first.content, first.sha256)
-        asked = server.requests[1].headers
-        assert "if-none-match" in asked
-        assert asked["if-modified-since"] == "Mon, 01 Jan 2024 00:00:00 GMT"
-        assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
-
-
-async def test_a_changed_file_is_downloaded_and_replaces_the_old_one(tmp_path: Path) -> None:
-    async with fake_repository() as server:
-        url = server.serve("/a.xml", Reply(body=b"<old/>", etag=True), Reply(body=XML, etag=True))
-        async with client(server, cache_folder=tmp_path) as fetcher:
-            assert (await fetcher.get(url, KIND)).content == b"<old/>"
-            assert (await fetcher.get(url, KIND)).content == XML
-            again = await fetcher.get(url, KIND)
-        assert (again.content, again.from_cache) == (XML, True)
-
-
-async def test_a_server_with_dates_only_is_asked_by_date(tmp_path: Path) -> None:
-    async with fake_repository() as server:
-        url = server.serve("/a.xml", Reply(body=XML, last_modified="Mon, 01 Jan 2024 00:00:00 GMT"))
-        async with client(server, cache_folder=tmp_path) as fetcher:
-            await fetcher.get(url, KIND)
-            assert (await fetcher.get(url, KIND)).from_cache
-
-
-@pytest.mark.parametrize("damage", ["flip", "cut", "head", "empty"])
-async def test_a_damaged_cache_entry_counts_as_absent(tmp_path: Path, damage: str) -> None:
-    async with fake_repository() as server:
-        url = server.serve("/a.xml", Reply(body=XML, etag=True))
-        async with client(server, cache_folder=tmp_path) as fetcher:
-            await fetcher.get(url, KIND)
-            (entry,) = kept(tmp_path)
-            whole = entry.read_bytes()
-            broken = {"flip": whole[:-1] + b"!", "cut": whole[:-40], "head": b"[]" + whole, "empty": b""}
-            entry.write_bytes(broken[damage])
-            file = await fetcher.get(url, KIND)
-        assert (file.content, file.from_cache) == (XML, False)
-        assert "if-none-match" not in server.requests[1].headers
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        Reply(body=XML),
-        Reply(body=XML, etag=True, headers={"cache-control": "private, no-store"}),
-        Reply(body=XML, etag=True, until_close=True),
-    ],
-)
-async def test_what_cannot_be_asked_for_or_may_be_cut_off_is_not_kept(tmp_path: Path, reply: Reply) -> None:
-    async with fake_repository() as server:
-        url = server.serve("/a.xml", reply)
-        await fetched(server, url, cache_folder=tmp_path)
-        assert kept(tmp_path) == []
-
-
-async def test_searches_are_not_kept(tmp_path: Path) -> None:
-    async with fake_repository() as server:
-        url = server.serve("/sru", Reply(body=XML, etag=True))
-        await fetched(server, url, Purpose.SEARCH, cache_folder=tmp_path)
-        assert kept(tmp_path) == []
-
-
-async def test_a_cache_that_cannot_be_written_fails_no_download(tmp_path: Path) -> None:
-    (tmp_path / "cache").write_text("a file where the folder should be")
-    async with fake_repository() as server:
-        url = server.serve("/a.xml", Reply(body=XML, etag=True))
-        assert await fetched(server, url, cache_folder=tmp_path / "cache") == XML
-
-
-async def test_a_forgotten_file_is_downloaded_again(tmp_path: Path) -> None:
-    async with fake_repository() as server:
-        url = server.serve("/a.xml", Reply(body=XML, etag=True))
-        async with client(server, cache_folder=tmp_path) as fetcher:
-            await fetcher.get(url, KIND)
-            await fetcher.forget(url)
-            assert not (await fetcher.get(url, KIND)).from_cache
-
-
-async def test_the_cache_stays_within_its_size_and_drops_what_was_used_longest_ago(tmp_path: Path) -> None:
-    async with fake_repository() as server:
-        body = b"<a>" + b"x" * 10_000 + b"</a>"
-        async with client(server, cache_folder=tmp_path, cache_bytes=200_000) as fetcher:
-            for number in range(101):
-                await fetcher.get(server.serve(f"/{number}.xml", Reply(body=body, etag=True)), KIND)
-            last = await fetcher.get(f"{server.url}/100.xml", KIND)
-        assert last.from_cache
-        assert sum(path.stat().st_size for path in kept(tmp_path)) <= 200_000
-
-
-# -- a folder instead of a server -------------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def folder_client(base: str, **changes: Any) -> AsyncIterator[Fetcher]:
-    async with open_fetcher(FetchSettings(bwb_repository_url=base, **changes)) as fetcher:
-        yield fetcher
-
-
-@pytest.mark.parametrize("shape", ["file://{}", "file:{}", "{}", "{}/"])
-async def test_a_folder_serves_files_in_whatever_way_it_is_written(tmp_path: Path, shape: str) -> None:
-    folder = tmp_path / "my laws é%"
-    (folder / "bwb").mkdir(parents=True)
-    (folder / "bwb" / "a.xml").write_bytes(XML)
-    written = folder.as_uri().removeprefix("file://") if shape.startswith("file") else str(folder)
-    async with folder_client(shape.format(written)) as fetcher:
-        base = fetcher.settings.bwb_repository_url
-        assert (await fetcher.get(f"{base}/bwb/a.xml", KIND)).content == XML
-        with pytest.raises(NotServed, match="the mirror has no such file"):
-            await fetcher.get(f"{base}/bwb/b.xml", KIND)
-        with pytest.raises(NotServed):
-            await fetcher.get(f"{base}/bwb/a.xml/c.xml", KIND)
-        with pytest.raises(NotServed, match="not a regular file"):
-            await fetcher.get(f"{base}/bwb", KIND)
-
-
-async def test_a_relative_folder_is_taken_from_where_the_program_was_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "laws").mkdir()
-    monkeypatch.chdir(tmp_path)
-    assert FetchSettings(bwb_repository_url="file:laws").folders == (tmp_path / "laws",)
-    assert FetchSettings(bwb_repository_url="./laws/").folders == (tmp_path / "laws",)
-
-
-async def test_nothing_outside_the_folder_is_read(tmp_path: Path) -> None:
-    folder = tmp_path / "laws"
-    folder.mkdir()
-    (tmp_path / "secret.xml").write_bytes(XML)
-    (folder / "link.xml").symlink_to(tmp_path / "secret.xml")
-    async with folder_client(str(folder)) as fetcher:
-        for url in (f"{folder.as_uri()}/../secret.xml", f"{folder.as_uri()}/link.xml", "file:///etc/passwd"):
-            with pytest.raises(HostNotAllowed, match="leads out of the mirror folder"):
-                await fetcher.get(url, KIND)
-
-
-async def test_without_a_folder_no_file_address_is_read(tmp_path: Path) -> None:
-    (tmp_path / "a.xml").write_bytes(XML)
-    async with open_fetcher(FetchSettings()) as fetcher:
-        with pytest.raises(HostNotAllowed):
-            await fetcher.get((tmp_path / "a.xml").as_uri(), KIND)
-
-
-async def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    async with folder_client(str(tmp_path / "gone")) as fetcher:
-        with pytest.raises(DownloadFailed, match="the mirror folder does not exist"):
-            await fetcher.get(f"{(tmp_path / 'gone').as_uri()}/bwb/a.xml", KIND)
-
-
-async def test_files_are_held_to_the_same_limits(tmp_path: Path) -> None:
-    (tmp_path / "a.xml").write_bytes(XML)
-    (tmp_path / "b.xml").write_bytes(b"<html>not a law</html>")
-    async with folder_client(str(tmp_path), max_bytes=100) as fetcher:
-        with pytest.raises(TooLarge, match=f"{len(XML)} bytes, the limit is 100"):
-            await fetcher.get(f"{tmp_path.as_uri()}/a.xml", KIND)
-        with pytest.raises(WrongContent):
-            await fetcher.get(f"{tmp_path.as_uri()}/b.xml", KIND)
-
-
-# -- settings ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("base", "message"),
-    [
-        ("", "empty"),
-        ("ftp://host/x", "not supported"),
-        ("https://", "no host"),
-        ("https://user:secret@host/", "would stand in logs"),
-        ("https://host/?q=1", "no query"),
-        ("https://host:99999/", "[Pp]ort"),
-        ("file://server/share", "this machine"),
-        ("file:", "empty"),
-    ],
-)
-def test_a_base_that_cannot_work_is_refused_with_a_reason(base: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message) as caught:
-        FetchSettings(bwb_repository_url=base)
-    assert "secret" not in str(caught.value)
-
-
-def test_a_folder_cannot_answer_a_search(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="a folder cannot answer"):
-        FetchSettings(bwb_sru_url=str(tmp_path))
-
-
-def test_the_allow_list_is_the_configured_hosts() -> None:
-    assert FetchSettings().allowed_origins == {
-        ("https", "repository.officiele-overheidspublicaties.nl", 443),
-        ("https", "zoekservice.overheid.nl", 443),
-    }
-    mirror = FetchSettings(bwb_repository_url="http://Mirror.test/laws/")
-    assert mirror.bwb_repository_url == "http://Mirror.test/laws"
-    assert {("http", "mirror.test", 80), ("https", "mirror.test", 443)} <= mirror.allowed_origins
-
-
-@pytest.mark.parametrize("name", ["max_bytes", "attempts", "metadata_timeout_s", "content_timeout_s"])
-def test_limits_that_would_forbid_everything_are_refused(name: str) -> None:
-    values: dict[str, Any] = {name: 0}
-    with pytest.raises(ValueError, match=name):
-        FetchSettings(**values)

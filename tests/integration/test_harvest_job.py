@@ -1,162 +1,37 @@
-"""The harvest job on real means: repository over loopback, PostgreSQL, a bare git repository."""
+"""The harvest job on real means: what it leaves behind, what follows from it, and how it fails."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from structlog.testing import capture_logs
 
-from actors.jobs.harvest.job import Harvest, HarvestSettings
-from actors.ports.corpus import open_corpus
 from actors.ports.database import Database
-from actors.ports.fetch import open_fetcher
-from actors.ports.fetchsettings import FetchSettings
-from actors.ports.foldercorpus import FolderCorpus
-from actors.ports.lawsource import LawRepository
-from actors.ports.queue import UnitOfWork
 from protocols import lawproduct
 from protocols.bwb.loss import LossReport, loss_report
 from protocols.bwb.toestand import Style
-from protocols.corpus import CorpusPort, CorpusSettings
-from protocols.failures import JsonObject, LeaseLost, SupervisorError, leaves
+from protocols.failures import JsonObject
 from protocols.lawyaml import load_law
 from schema.harvest import HarvestRules
-from schema.rows import Job, JobStatus, JobType, LawStatus, Lease
-from supervisor.metrics import Metrics
+from schema.rows import JobStatus, JobType, LawStatus
 from tests.kit import bwb_works
-from tests.kit.bwb_server import FakeRepository, Reply, fake_repository
-from tests.kit.bwb_works import Toestand, Work, invented_work
-from tests.kit.gitrepos import Remote, Rival
+from tests.kit.bwb_server import Reply, fake_repository
+from tests.kit.bwb_works import Toestand, Work
+from tests.kit.gitrepos import Remote
+from tests.kit.harvestbench import CITED, FILE, LAW, OTHER, Bench, CrashAfterPush, lanterns, pending
+from tests.kit.heldwork import HeldWork
 from tests.kit.jobrows import Rows
 
 pytest_plugins = ["tests.kit.postgres"]
-
-LAW, CITED, OTHER = "BWBR0000001", "BWBR0000002", "BWBR0000003"
-FILE = "regulation/nl/wet/wet_op_de_lantaarns/2024-03-01.yaml"
-
-
-class CrashAfterPush(Exception):
-    """The process dies between the push and the completion."""
-
-
-@attrs.define
-class HeldWork:
-    """What the runner gives a handler, without the runner: the lease is written with, never beaten."""
-
-    rows: Rows
-    job: Job
-    reports: list[JsonObject] = attrs.field(factory=list)
-    lost: bool = False
-    runs: int = 0
-
-    @property
-    def lease(self) -> Lease:
-        return self.job.lease_held
-
-    def report(self, document: JsonObject) -> None:
-        self.reports.append(document)
-
-    def started(self) -> None:
-        self.runs += 1
-
-    async def confirm(self) -> None:
-        if self.lost:
-            raise LeaseLost("the row was taken")
-
-    async def write(self, unit: UnitOfWork) -> None:
-        await self.rows.queue.write(self.lease, unit)
-
-    @asynccontextmanager
-    async def effect(self, what: str, *, limit_s: float) -> AsyncIterator[None]:
-        await self.confirm()
-        yield
-
-
-@attrs.define
-class Bench:
-    """One supervisor's harvest handler and everything around it."""
-
-    rows: Rows
-    site: FakeRepository
-    remote: Remote
-    folder: Path
-    rules: HarvestRules = attrs.field(factory=HarvestRules)
-    style: Style = Style.FULL
-    git: bool = True
-    meter: Metrics = attrs.field(factory=Metrics)
-
-    @asynccontextmanager
-    async def handler(self) -> AsyncIterator[Harvest]:
-        fetch = FetchSettings(
-            bwb_repository_url=self.site.url,
-            bwb_sru_url=self.site.url + "/sru",
-            cvdr_repository_url=self.site.url + "/cvdr",
-            cvdr_sru_url=self.site.url + "/sru",
-            first_pause_s=0.01,
-        )
-        corpus = (
-            CorpusSettings(str(self.remote.path), path=self.folder / "checkout", min_free_bytes=0) if self.git else None
-        )
-        settings = HarvestSettings(fetch, corpus, self.folder / "files", style=self.style, rules=self.rules)
-        async with open_fetcher(fetch) as fetcher:
-            repository = LawRepository(fetcher)
-            port: CorpusPort
-            if corpus is None:
-                yield Harvest(settings, repository, FolderCorpus(settings.folder), self.meter)
-            else:
-                async with open_corpus(corpus) as port:
-                    yield Harvest(settings, repository, port, self.meter)
-
-    def laws_with_lost_text(self) -> float | None:
-        return self.meter.registry.get_sample_value("regelrecht_supervisor_laws_with_lost_text_total")
-
-    async def harvest(self, law_id: str = LAW, payload: JsonObject | None = None, **more: Any) -> Job:
-        """Queue, claim, run and end one harvest as the runner does; the row afterwards."""
-        await self.rows.add(JobType.HARVEST, law_id, payload, **more)
-        return await self.work_off(HeldWork(self.rows, await self.rows.claimed(JobType.HARVEST)))
-
-    async def work_off(self, work: HeldWork, *, crash: bool = False) -> Job:
-        try:
-            async with self.handler() as handler:
-                done = await handler.run(work)
-                if crash:
-                    raise CrashAfterPush
-            await self.rows.queue.complete(work.lease, done.result, done.settle)
-        except ExceptionGroup as group:
-            await self._fail(work, next(leaves(group)))
-        except SupervisorError as failure:
-            await self._fail(work, failure)
-        return await self.rows.job(work.job.id)
-
-    async def _fail(self, work: HeldWork, failure: BaseException) -> None:
-        if not isinstance(failure, SupervisorError):
-            raise failure
-        if not isinstance(failure, LeaseLost):
-            await self.rows.queue.fail(work.lease, failure)
 
 
 @pytest.fixture
 async def bench(database: Database, tmp_path: Path) -> AsyncIterator[Bench]:
     async with fake_repository() as site:
         yield Bench(Rows(database), site, Remote.create(tmp_path / "corpus.git"), tmp_path)
-
-
-def lanterns(**more: Any) -> Work:
-    return invented_work(LAW, "Wet op de lantaarns", **more)
-
-
-async def pending(bench: Bench, job_type: JobType = JobType.HARVEST) -> list[tuple[str, int, Any]]:
-    found = await bench.rows.sql(
-        "SELECT law_id, priority, payload FROM jobs WHERE status = 'pending' AND job_type::text = $1 ORDER BY law_id",
-        job_type.value,
-    )
-    return [(row["law_id"], row["priority"], json.loads(row["payload"])) for row in found]
 
 
 @pytest.mark.claim("S0-001")
@@ -337,6 +212,36 @@ async def test_a_retry_after_a_crash_between_push_and_completion_loses_no_follow
     assert len(await pending(bench, JobType.ENRICH)) == 2
 
 
+@pytest.mark.parametrize("git", [True, False], ids=["repository", "folder"])
+async def test_a_push_whose_job_then_failed_for_good_is_a_change_to_the_job_that_follows_it(
+    bench: Bench, git: bool
+) -> None:  # D15: the last attempt died after its push; the ladder's next job has another id
+    bench.git = git
+    bench.rules = HarvestRules(auto_enrich=True)
+    bench.site.serve_works([lanterns(cites=[CITED])])
+    await bench.rows.add(max_attempts=1)
+    first = HeldWork(bench.rows, await bench.rows.claimed(JobType.HARVEST))
+    with pytest.raises(CrashAfterPush):
+        await bench.work_off(first, crash=True)
+    await bench.rows.age(first.job.id, 400)
+    assert [reaped.status for reaped in await bench.rows.reap_all()] == [JobStatus.FAILED]
+    await bench.rows.sql("UPDATE jobs SET scheduled_at = now() WHERE status = 'pending'")
+    job = await bench.work_off(HeldWork(bench.rows, await bench.rows.claimed(JobType.HARVEST)))
+    assert (job.status, job.result["change"]) == (JobStatus.COMPLETED, "text")
+    assert job.id != first.job.id
+    assert [law for law, _, _ in await pending(bench)] == [CITED]
+    assert len(await pending(bench, JobType.ENRICH)) == 2
+
+
+async def test_a_file_that_was_there_before_us_is_no_change(bench: Bench) -> None:  # D15: an adopted corpus
+    bench.site.serve_works([lanterns(cites=[CITED])])
+    await bench.harvest()
+    await bench.rows.sql("DELETE FROM harvest_versions")
+    await bench.rows.sql("DELETE FROM jobs")
+    job = await bench.harvest()
+    assert (job.status, job.result["change"]) == (JobStatus.COMPLETED, "none")
+
+
 async def test_a_lost_lease_pushes_nothing(bench: Bench) -> None:
     # QH-15
     bench.site.serve_works([lanterns()])
@@ -409,146 +314,41 @@ async def test_a_broken_text_is_retried_and_leaves_nothing_behind(
     assert (await bench.rows.law()).status is LawStatus.QUEUED
 
 
+_ENTITY = '<!DOCTYPE toestand [<!ENTITY {0}>]><toestand bwb-id="BWBR0000001"><wetgeving>{1}</wetgeving></toestand>'
+_LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10 if n else "lol"}">' for n in range(12))
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "status"),
+    [
+        (Reply(body=_ENTITY.format('x SYSTEM "file:///etc/hostname"', "&x;").encode()), "refused_law", "failed"),
+        (Reply(body=_ENTITY.format(f'a "b">{_LAUGHS}<!ENTITY c "d"', "&l11;").encode()), "refused_law", "failed"),
+        (Reply(body=b"<toestand>" + b"<al>" * 5000 + b"</al>" * 5000 + b"</toestand>"), "refused_law", "failed"),
+        (Reply(body=b"<toestand bwb-id='BWBR0000002'><wetgeving/></toestand>"), "malformed_law", "pending"),
+        (Reply(body=b"<toestand/>", declared=5000), "download_truncated", "pending"),
+        (Reply(body=b"<toestand/>", declared=200 << 20), "response_too_large", "pending"),
+        (Reply(status=302, headers={"location": "https://evil.test/x.xml"}), "host_not_allowed", "pending"),
+    ],
+    ids=["external entity", "expanding entities", "5,000 deep", "another law", "cut off", "too large", "another host"],
+)
+async def test_a_hostile_text_is_a_typed_error_and_leaves_nothing_behind(
+    bench: Bench, reply: Reply, kind: str, status: str
+) -> None:  # D36, D38
+    work = lanterns()
+    bench.site.serve_works([work])
+    bench.site.serve(next(path for path in work.files if path.endswith("_0.xml")), reply)
+    job = await bench.harvest()
+    assert (job.status.value, job.result["kind"], job.attempts) == (status, kind, 1)
+    assert bench.remote.tip() is None
+    law = await bench.rows.law()
+    assert law.status is (LawStatus.HARVEST_FAILED if status == "failed" else LawStatus.QUEUED)
+    assert law.harvest_fail_count == 0
+
+
 async def test_a_payload_that_cannot_be_read_fails_for_good_and_leaves_the_law_alone(bench: Bench) -> None:
     job = await bench.harvest(payload={"bwb_id": 12})
     assert (job.status, job.result["kind"]) == (JobStatus.FAILED, "invalid_payload")
     assert await bench.rows.sql("SELECT * FROM law_entries") == []
-
-
-async def test_a_law_of_another_layer_moves_in_the_same_commit(bench: Bench) -> None:
-    # D33: what stood under wet/ is a ministerial regulation now
-    bench.site.serve_works([lanterns()])
-    await bench.harvest()
-    await bench.rows.enrich(law_id=LAW)
-    await bench.rows.sql(
-        "UPDATE jobs SET payload = payload || $1::text::jsonb WHERE job_type = 'enrich'", f'{{"yaml_path": "{FILE}"}}'
-    )
-    bench.site.serve_works([lanterns(kind="ministeriele-regeling")])
-    job = await bench.harvest()
-    new = FILE.replace("/wet/", "/ministeriele_regeling/")
-    assert job.result["file_path"] == new
-    laws = {path for path in bench.remote.files() if not path.endswith("status.yaml")}
-    assert laws == {new}
-    assert [payload["yaml_path"] for _, _, payload in await pending(bench, JobType.ENRICH)] == [new]
-
-
-def retitled(work: Work, title: str) -> Work:
-    """The same texts with metadata that call the law otherwise."""
-    return attrs.evolve(work, wti=bwb_works.wti_xml(work.bwb_id, title))
-
-
-NEW_TITLE, RENAMED = "Lantaarnwet", "regulation/nl/wet/lantaarnwet/2024-03-01.yaml"
-
-
-async def test_a_law_with_a_new_title_moves_and_its_text_counts_as_the_same(bench: Bench) -> None:
-    # D33, D15: another citeertitel is another folder, and no reason to enrich anew
-    bench.rules = HarvestRules(auto_enrich=True)
-    bench.site.serve_works([lanterns()])
-    await bench.harvest()
-    bench.site.serve_works([retitled(lanterns(), NEW_TITLE)])
-    job = await bench.harvest()
-    assert (job.result["file_path"], job.result["change"]) == (RENAMED, "converter")
-    assert set(bench.remote.files()) == {RENAMED, RENAMED.replace("2024-03-01", "status")}
-    assert {payload["yaml_path"] for _, _, payload in await pending(bench, JobType.ENRICH)} == {RENAMED}
-    assert len(await pending(bench, JobType.ENRICH)) == 2
-
-
-async def test_other_texts_of_a_renamed_law_stay_where_they_are(bench: Bench) -> None:
-    days = ("2020-01-01", "2024-03-01")
-    bench.site.serve_works([lanterns(days=days)])
-    await bench.harvest(payload={"bwb_id": LAW, "date": days[0]})
-    await bench.harvest()
-    bench.site.serve_works([retitled(lanterns(days=days), NEW_TITLE)])
-    await bench.harvest()
-    old = [path for path in bench.remote.files() if "lantaarnwet" not in path]
-    assert old == [FILE.replace(days[1], days[0]), FILE.replace(days[1], "status")]
-
-
-async def test_a_move_that_was_pushed_by_an_attempt_that_died_is_booked_by_the_next(bench: Bench) -> None:
-    # D33: the file is gone from its old place already, but the waiting enrich jobs still name it
-    bench.rules = HarvestRules(auto_enrich=True)
-    bench.site.serve_works([lanterns()])
-    await bench.harvest()
-    bench.site.serve_works([retitled(lanterns(), NEW_TITLE)])
-    await bench.rows.add()
-    first = HeldWork(bench.rows, await bench.rows.claimed(JobType.HARVEST))
-    with pytest.raises(CrashAfterPush):
-        await bench.work_off(first, crash=True)
-    await bench.rows.age(first.job.id, 400)
-    await bench.rows.reap_all()
-    job = await bench.work_off(HeldWork(bench.rows, await bench.rows.claimed(JobType.HARVEST)))
-    assert (job.status, job.result["change"]) == (JobStatus.COMPLETED, "converter")
-    assert {payload["yaml_path"] for _, _, payload in await pending(bench, JobType.ENRICH)} == {RENAMED}
-    assert [row["file_path"] for row in await bench.rows.sql("SELECT file_path FROM harvest_versions")] == [RENAMED]
-
-
-async def test_the_file_of_another_law_is_never_overwritten(bench: Bench) -> None:
-    bench.site.serve_works([lanterns(), invented_work(OTHER, "Wet op de lantaarns")])
-    await bench.harvest()
-    before = bench.remote.files()
-    job = await bench.harvest(OTHER)
-    assert (job.status, job.result["kind"], job.result["owner"]) == (JobStatus.FAILED, "path_taken", LAW)
-    assert bench.remote.files() == before
-
-
-async def test_a_rival_with_another_law_does_not_stop_a_harvest(bench: Bench, tmp_path: Path) -> None:
-    # GT-01
-    rival = Rival.of(bench.remote, tmp_path / "rival")
-    rival.push({"regulation/nl/wet/andere/2024-01-01.yaml": "a: 1\n"})
-    bench.site.serve_works([lanterns()])
-    assert (await bench.harvest()).status is JobStatus.COMPLETED
-    assert {FILE, "regulation/nl/wet/andere/2024-01-01.yaml"} <= set(bench.remote.files())
-
-
-async def test_without_a_repository_files_go_to_the_folder_and_a_second_time_nothing_changed(bench: Bench) -> None:
-    bench.git = False
-    bench.site.serve_works([lanterns(cites=[CITED])])
-    first = await bench.harvest()
-    assert (bench.folder / "files" / FILE).read_text().startswith("---\n")
-    assert first.result["change"] == "text"
-    assert (await bench.harvest()).result["change"] == "none"
-
-
-REGULATION = "CVDR990001"
-
-
-def serve_regulation(bench: Bench, version: int, *, known: bool = True) -> None:
-    """A version of a local regulation, and what the search says of it (nothing, unless ``known``)."""
-    facts = (
-        f"<identifier>{REGULATION}_{version}</identifier><title>Stepverordening</title><creator>Utrecht</creator>"
-        "<inwerkingtredingDatum>2024-03-01</inwerkingtredingDatum>"
-    )
-    text = (
-        f"<cvdr><meta><owmskern>{facts}</owmskern></meta><body><regeling><regeling-tekst><artikel><kop><nr>1</nr></kop>"
-        f"<al>Versie {version}, zie <extref doc='jci1.3:c:{CITED}'>de wet</extref>.</al></artikel></regeling-tekst>"
-        "</regeling></body></cvdr>"
-    )
-    record = (
-        f"<record><recordData><gzd><meta>{facts}</meta><enrichedData><organisatietype>Gemeente</organisatietype>"
-        "</enrichedData></gzd></recordData></record>"
-    )
-    found = record if known else ""
-    answer = f"<searchRetrieveResponse><numberOfRecords>{int(known)}</numberOfRecords><records>{found}</records>"
-    bench.site.serve("/sru", Reply(body=f"{answer}</searchRetrieveResponse>".encode()))
-    path = f"/cvdr/cvdr/{REGULATION}/{version}/xml/{REGULATION}_{version}.xml"
-    bench.site.serve(path, Reply(body=text.encode()))
-
-
-async def test_a_local_regulation_is_harvested_and_a_later_version_of_the_same_day_replaces_it(bench: Bench) -> None:
-    payload = {"cvdr_id": REGULATION}
-    serve_regulation(bench, 1)
-    job = await bench.harvest(REGULATION, payload)
-    file = "regulation/nl/gemeentelijke_verordening/stepverordening/2024-03-01.yaml"
-    assert job.status is JobStatus.COMPLETED, job.result
-    assert (job.result["file_path"], job.result["source_type"]) == (file, "cvdr")
-    law = load_law(bench.remote.files()[file].encode())
-    assert (law["cvdr_id"], law["gemeente_code"], law["organisation"]) == (f"{REGULATION}_1", "GM0344", "Utrecht")
-    assert [found for found, _, _ in await pending(bench)] == [CITED]
-    assert (await bench.rows.law(REGULATION)).status is LawStatus.HARVESTED
-    serve_regulation(bench, 2)
-    job = await bench.harvest(REGULATION, payload)
-    assert (job.status, job.result["change"]) == (JobStatus.COMPLETED, "text")
-    assert load_law(bench.remote.files()[file].encode())["cvdr_id"] == f"{REGULATION}_2"
 
 
 async def test_progress_names_the_phase(bench: Bench) -> None:

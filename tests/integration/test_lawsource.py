@@ -16,12 +16,12 @@ import pytest
 from actors.ports import lawsource
 from actors.ports.fetch import open_fetcher
 from actors.ports.fetchsettings import FetchSettings
-from actors.ports.lawfiles import LawUnknown, TextNotServed
+from actors.ports.lawfiles import TextNotServed
 from actors.ports.lawsource import LawRepository, day_in_amsterdam
 from protocols.bwb.errors import MalformedLaw, RefusedLaw
 from protocols.bwb.search import BwbHit
 from protocols.downloads import DownloadFailed, DownloadTruncated, HostNotAllowed, TooLarge, WrongContent
-from protocols.failures import InvalidInput, JobEnd, LawEnd, NotHarvestable, verdict_of
+from protocols.failures import InvalidInput, JobEnd, LawEnd, LawUnknown, NotHarvestable, verdict_of
 from protocols.law import Layer
 from protocols.sru import SearchRefused
 from tests.kit.bwb_server import FakeRepository, Reply, fake_repository

@@ -14,12 +14,12 @@ import trio
 
 from actors.ports.fetch import open_fetcher
 from actors.ports.fetchsettings import FetchSettings
-from actors.ports.lawfiles import LawUnknown, TextNotServed
+from actors.ports.lawfiles import TextNotServed
 from actors.ports.lawsource import LawRepository
 from actors.ports.mirror import mirror_bwb, read_index
 from actors.ports.mirrorserver import serve_mirror
 from protocols.downloads import NotServed
-from protocols.failures import InvalidInput, NotHarvestable
+from protocols.failures import InvalidInput, LawUnknown, NotHarvestable
 from tests.kit.bwb_server import Reply, fake_repository
 from tests.kit.bwb_works import Toestand, Work, invented_work, lay_out, manifest_xml, real_work, wti_xml
 

@@ -255,6 +255,14 @@ async def test_an_answer_has_an_end_and_no_secret_in_it(folder: Path, said: list
         assert await one.ask("print('\\x04x')") == ("?x\n", ">")
 
 
+async def test_what_others_wrote_does_not_command_the_terminal_of_who_asks(folder: Path) -> None:
+    async with staged(folder / "s") as stage, stage.caller() as one:
+        assert await one.ask("print('\\x1b]0;owned\\x07', 'tab\\tand line\\n')") == (
+            "\ufffd]0;owned\ufffd tab\tand line\n\n",
+            ">",
+        )
+
+
 async def test_without_python_only_commands_are_done_and_their_words_are_checked(folder: Path) -> None:
     async with staged(folder / "s", evolve(QUICK, python=False)) as stage, stage.caller() as one:
         assert (await one.ask("1 + 1"))[1] == "!"

@@ -23,15 +23,15 @@ from actors.ports.corpus import open_corpus
 from actors.ports.fetchsettings import FetchSettings
 from actors.ports.foldercorpus import FolderCorpus
 from actors.ports.launcher import AgentCommand
-from actors.ports.queue import UnitOfWork
 from actors.ports.skillfiles import read_skills, skills_folder
 from actors.ports.spool import Spool
 from protocols.corpus import CorpusPort, CorpusSettings
-from protocols.failures import HandedBack, JsonObject, LeaseLost, SupervisorError, classify
+from protocols.failures import HandedBack, LeaseLost, SupervisorError, classify
 from protocols.lawschema import shipped_schemas
-from schema.rows import Job, JobType, Lease
+from schema.rows import Job, JobType
 from tests.kit import agentlines
 from tests.kit.gitrepos import Remote, Rival
+from tests.kit.heldwork import HeldWork
 from tests.kit.jobrows import LAW, Rows
 
 FOLDER = "regulation/nl/wet/wet_op_de_lantaarns"
@@ -197,39 +197,6 @@ class ScriptedRunner:
 
 def _prompt_in(argv: tuple[str, ...]) -> str:
     return next((word for word in argv if "machine" in word or "law in `" in word), "")
-
-
-@attrs.define
-class HeldWork:
-    """What the runner gives a handler, without the runner: the lease is written with, never beaten."""
-
-    rows: Rows
-    job: Job
-    reports: list[JsonObject] = attrs.field(factory=list)
-    lost: bool = False
-    runs: int = 0
-
-    @property
-    def lease(self) -> Lease:
-        return self.job.lease_held
-
-    def report(self, document: JsonObject) -> None:
-        self.reports.append(document)
-
-    def started(self) -> None:
-        self.runs += 1
-
-    async def confirm(self) -> None:
-        if self.lost:
-            raise LeaseLost("the row was taken")
-
-    async def write(self, unit: UnitOfWork) -> None:
-        await self.rows.queue.write(self.lease, unit)
-
-    @asynccontextmanager
-    async def effect(self, what: str, *, limit_s: float) -> AsyncIterator[None]:
-        await self.confirm()
-        yield
 
 
 @attrs.define

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import PurePosixPath
+from typing import TypeVar
+from uuid import UUID
 
 import trio
 from attrs import frozen
@@ -22,6 +24,8 @@ from schema.harvest import HarvestVersion
 from schema.rows import Job
 
 JOB_TRAILER = "Job-Id"
+
+T = TypeVar("T")
 
 Versions = Mapping[str, HarvestVersion]
 """What was last harvested into each file of the law, by path."""
@@ -70,18 +74,19 @@ async def _what_changed(
 ) -> Change:
     """Text, converter or nothing. Without a remembered harvest, the file on the branch is what to compare with (D15).
 
-    The same bytes are no change, whatever the source did: repositories write their files anew now and then. A retry may
-    find its own push there, made by an attempt that died before it could say so: then it is the text.
+    The same bytes are no change, whatever the source did: repositories write their files anew now and then. But they may
+    have been pushed by an attempt that died before it could say so: then it is the text.
     """
     if version is not None:
         if version.content_sha256 == product.result.content_sha256:
             return Change.NONE
         return Change.CONVERTER if version.source_sha256 == product.result.source_sha256 else Change.TEXT
-    if work.job.attempts > 1 and (
-        base is None or await corpus.find_commit({JOB_TRAILER: str(work.job.id)}) is not None
-    ):
+    if present != product.content:
         return Change.TEXT
-    return Change.NONE if present == product.content else Change.TEXT
+    for attempt in await _earlier_attempts(work):
+        if base is None or await corpus.find_commit({JOB_TRAILER: str(attempt)}) is not None:
+            return Change.TEXT
+    return Change.NONE
 
 
 async def _refuse_foreign(present: bytes | None, product: Product) -> None:
@@ -126,12 +131,24 @@ async def _left_at(corpus: CorpusPort, path: str, base: str | None) -> Former:
 
 
 async def _known_versions(work: Work) -> Versions:
-    found: list[Versions] = []
+    async def look(connection: Connection, job: Job) -> Versions:
+        return await harvest.known_versions(connection, job.law_id)
 
-    async def look(connection: Connection, job: Job) -> None:
-        found.append(await harvest.known_versions(connection, job.law_id))
+    return await _read(work, look)
 
-    await work.write(look)
+
+async def _earlier_attempts(work: Work) -> tuple[UUID, ...]:
+    return await _read(work, harvest.earlier_attempts)
+
+
+async def _read(work: Work, look: Callable[[Connection, Job], Awaitable[T]]) -> T:
+    """What ``look`` finds, under the lease."""
+    found: list[T] = []
+
+    async def unit(connection: Connection, job: Job) -> None:
+        found.append(await look(connection, job))
+
+    await work.write(unit)
     return found[-1]
 
 

@@ -157,6 +157,16 @@ def test_an_exhausted_law_is_refused_with_the_way_out(database_url: str) -> None
     assert cli.run("harvest", LAW, DATABASE_URL=database_url).code == 0
 
 
+def test_a_law_shows_why_its_last_harvest_failed(database_url: str) -> None:
+    job = ask(database_url)
+    shown = cli.run("laws", "show", LAW, DATABASE_URL=database_url).out
+    assert "last harvest         pending" in shown
+    run_on(database_url, fail_job_terminal, claim(database_url), {"error": "the text\nis cut off"})
+    shown = cli.run("laws", "show", LAW, DATABASE_URL=database_url).out
+    assert "last harvest         failed: the text is cut off" in shown
+    assert str(job.id) in shown
+
+
 def test_cancelling_a_waiting_job_fails_it_and_puts_the_law_back(database_url: str) -> None:
     job = ask(database_url)
     assert "cancelled" in cli.run("jobs", "cancel", job.id, DATABASE_URL=database_url).out

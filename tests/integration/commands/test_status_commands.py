@@ -51,6 +51,20 @@ def test_status_tells_depth_running_jobs_budget_pauses_and_failures(database_url
     assert re.search(r"harvest [0-9a-f]{8} .* BWBR0990001 +permanent: no XML", done.out)
 
 
+def test_no_table_lets_what_others_wrote_command_the_terminal(database_url: str) -> None:
+    hostile = "\x1b]0;owned\x07 \x9b2J \u202egnol"
+    run_on(database_url, create_job, JobRequest(JobType.HARVEST, f"law {hostile}", max_attempts=1))
+    job = run_on(database_url, claim_job, JobType.HARVEST)
+    run_on(database_url, fail_job_terminal, job, {"error": f"not {hostile}", "kind": "permanent"})
+    run_on(database_url, create_job, JobRequest(JobType.ENRICH, f"law {hostile}", payload={"provider": hostile}))
+    run_on(database_url, partial(pauses.pause, reason=hostile, paused_by=hostile), PauseScope.JOB_TYPE, "harvest")
+    for command in (["status"], ["jobs", "list"], ["jobs", "show", job.id], ["jobs", "show", hostile]):
+        done = cli.run(*command, DATABASE_URL=database_url, COLUMNS="200")
+        shown = done.out + done.err
+        assert "\ufffd" in shown or command[-1] == hostile
+        assert not set("\x1b\x07\x9b\u202e") & set(shown), command
+
+
 def test_status_as_json_has_the_same(database_url: str) -> None:
     fill(database_url)
     run_on(database_url, partial(pauses.bench_provider, provider="claude", credential_hash="0123abcd", reason="quota"))

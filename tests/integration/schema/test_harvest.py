@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from protocols.failures import Transient
+from protocols.failures import JobCancelled, LawUnknown, Permanent, Transient
 from protocols.payloads import Change, HarvestPayload, HarvestResult, read_harvest_payload, to_document
 from schema import harvest, laws, queue, requests
 from schema.connection import Connection
@@ -113,6 +113,54 @@ async def test_a_re_harvest_takes_an_enrichment_back_only_when_the_text_changed(
     law = await rows.law()
     assert law.status is after
     assert (law.enrich_exhausted_at is not None) is (before is LawStatus.ENRICH_EXHAUSTED)
+
+
+async def harvests_fail_for_good(rows: Rows) -> None:
+    """A harvest that nobody asks for a second time: the law is left as harvest_failed."""
+    await rows.add()
+    job = await rows.claimed()
+    await rows.queue.write(job.lease_held, harvest.begin)
+    await rows.queue.fail(job.lease_held, Permanent("another law stands there"))
+    assert (await rows.law()).status is LawStatus.HARVEST_FAILED
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "after"),
+    [
+        (LawStatus.ENRICHED, Change.NONE, LawStatus.ENRICHED),
+        (LawStatus.ENRICHED, Change.CONVERTER, LawStatus.ENRICHED),
+        (LawStatus.ENRICH_FAILED, Change.NONE, LawStatus.ENRICH_FAILED),
+        (LawStatus.ENRICH_EXHAUSTED, Change.NONE, LawStatus.ENRICH_EXHAUSTED),
+        (LawStatus.ENRICHED, Change.TEXT, LawStatus.HARVESTED),
+        (LawStatus.HARVESTED, Change.NONE, LawStatus.HARVESTED),
+    ],
+)
+async def test_a_law_whose_harvest_failed_in_between_is_as_enriched_as_before_when_its_text_is_the_same(
+    rows: Rows, before: LawStatus, change: Change, after: LawStatus
+) -> None:  # D14
+    await rows.set_law(before)
+    await harvests_fail_for_good(rows)
+    await harvests_fail_for_good(rows)
+    await run(rows, result(change=change, changed=change is not Change.NONE))
+    assert (await rows.law()).status is after
+
+
+async def test_an_enrichment_of_an_older_text_does_not_come_back(rows: Rows) -> None:  # D14
+    await rows.set_law(LawStatus.ENRICHED)
+    await run(rows, result())
+    await harvests_fail_for_good(rows)
+    await run(rows, result(change=Change.NONE, changed=False))
+    assert (await rows.law()).status is LawStatus.HARVESTED
+
+
+async def test_what_is_cancelled_after_a_failed_harvest_leaves_the_failure_to_be_seen(rows: Rows) -> None:  # D14
+    await rows.set_law(LawStatus.ENRICHED)
+    await harvests_fail_for_good(rows)
+    await rows.add()
+    job = await rows.claimed()
+    await rows.queue.write(job.lease_held, harvest.begin)
+    await rows.queue.fail(job.lease_held, JobCancelled("cancelled by a person"))
+    assert (await rows.law()).status is LawStatus.HARVEST_FAILED
 
 
 async def test_two_laws_of_one_title_are_both_harvested_and_the_first_keeps_the_slug(rows: Rows) -> None:
@@ -231,6 +279,22 @@ async def test_harvested_queued_running_and_exhausted_laws_are_not_followed(rows
     job = await run(rows, result(referenced_bwb_ids=cites(90, 91, 92, 93, 94, 95)))
     made = await rows.sql("SELECT law_id FROM jobs WHERE id <> ALL ($1::uuid[])", [*before, job.id])
     assert [row["law_id"] for row in made] == ["BWBR0000095"]
+
+
+async def test_a_law_that_the_repository_does_not_know_is_asked_for_once_a_day_however_many_texts_cite_it(
+    rows: Rows,
+) -> None:  # D15, D35
+    await run(rows, result(referenced_bwb_ids=cites(90)))
+    job = await rows.claimed()
+    await rows.queue.fail(job.lease_held, LawUnknown("BWBR0000090 is not in the repository"))
+    await run(rows, result(slug="b", file_path="b.yaml", referenced_bwb_ids=cites(90)), law_id=OTHER_LAW)
+    assert [job.status for job in await rows.jobs_of("BWBR0000090")] == [JobStatus.FAILED]
+    asked = await rows.database.transact(requests.request_harvest, HarvestRequest("BWBR0000090"))
+    assert isinstance(asked, Created)  # a person is not refused
+    await rows.sql("DELETE FROM jobs WHERE id = $1", asked.job.id)
+    await rows.sql("UPDATE jobs SET completed_at = now() - interval '25 hours' WHERE status = 'failed'")
+    await run(rows, result(slug="c", file_path="c.yaml", referenced_bwb_ids=cites(90)), law_id="BWBR0000003")
+    assert [job.status for job in await rows.jobs_of("BWBR0000090")] == [JobStatus.FAILED, JobStatus.PENDING]
 
 
 @pytest.mark.claim("S0-038")

@@ -196,7 +196,7 @@ async def test_old_blobs_go_unless_a_task_is_open_or_their_job_still_waits(rows:
         await rows.database.run(tasks.insert_blob, job.id, BlobKind.INPUT, f"{name}.yaml", "x")
     await rows.database.run(tasks.insert_blob, uuid4(), BlobKind.INPUT, "orphan.yaml", "x")
     await rows.sql("UPDATE job_blobs SET created_at = now() - interval '8 days' WHERE path <> 'young.yaml'")
-    assert dict(await rows.queue.sweep()) == {"job_blobs": 2, "document_uploads": 0}
+    assert dict(await rows.queue.sweep()) == {"job_blobs": 2, "document_uploads": 0, "pipeline_runs": 0}
     left = await rows.sql("SELECT path FROM job_blobs ORDER BY path")
     assert [row["path"] for row in left] == ["reviewed.yaml", "waits.yaml", "young.yaml"]
 

@@ -14,6 +14,7 @@ import pytest
 from supervisor import exitcodes
 from supervisor.__main__ import cli
 from supervisor.commands import COMMANDS
+from supervisor.tree import TREE
 from supervisor.version import VERSION
 
 ROOT = Path(__file__).parents[3]
@@ -81,3 +82,11 @@ def test_every_command_is_in_the_readme() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for name in COMMANDS:
         assert f"`{name}" in text, name
+
+
+def test_every_actor_is_in_the_readme() -> None:
+    source = "".join((ROOT / "supervisor" / name).read_text(encoding="utf-8") for name in ("beside.py", "app.py"))
+    beside = set(re.findall(r"Row\(\s*\"(\w+)\"", source))
+    assert {"housekeeping", "scheduler", "watchdog"} <= beside
+    rows = re.findall(r"^\| (\w+) \| .+ \| .+ \|$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {row.name for row in TREE} | beside <= set(rows)

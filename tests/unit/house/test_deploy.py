@@ -76,6 +76,7 @@ def test_the_probes_ask_the_paths_that_the_supervisor_serves(name: str) -> None:
     assert documents(name)["Deployment"]["spec"]["replicas"] == 2
 
 
+@pytest.mark.claim("C-027")
 def test_each_manifest_runs_its_role_and_its_pods_are_nobody_elses(name: str) -> None:
     [container] = pod(name)["containers"]
     assert container["args"] == ["run", "--roles", MANIFESTS[name]]

@@ -71,6 +71,15 @@ def test_a_secret_is_masked_in_fields_and_tracebacks_however_it_is_quoted(lines:
     assert "anted" not in repr(logs.Redactor([SECRET]))
 
 
+def test_a_terminal_is_not_commanded_by_what_others_wrote(lines: io.StringIO) -> None:
+    logs.configure(Logging(format="plain"), stream=lines)
+    structlog.get_logger().warning("download failed", error="no \x1b]0;owned\x07 law", law="\x9b2J")
+    logging.getLogger("lib").warning("theirs \x1b[31m")
+    assert "\x1b" not in lines.getvalue()
+    assert "\x9b" not in lines.getvalue()
+    assert "no \ufffd]0;owned\ufffd law" in lines.getvalue()
+
+
 def test_tracebacks_never_show_the_values_of_locals(lines: io.StringIO) -> None:
     for format_ in ("json", "plain"):
         logs.configure(Logging(format=format_), stream=lines)

@@ -143,6 +143,23 @@ def test_a_module_keeps_to_its_budget_of_lines(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES, "make it a folder"
 
 
+@pytest.mark.claim("S0-164", "S1-009")
+def test_the_readme_leads_to_every_page_and_every_link_to_something() -> None:
+    pages = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+    linked = set()
+    for page in pages:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for target, _, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(#([^)]*))?\)", text):
+            found = ((ROOT / page).parent / target).resolve() if target else ROOT / page
+            assert found.exists(), f"{page}: {target}"
+            linked |= {found.name} if page == "README.md" else set()
+            if anchor:
+                titles = re.findall(r"^#+ (.+)$", found.read_text(encoding="utf-8"), re.MULTILINE)
+                assert anchor in {title.lower().replace(" ", "-") for title in titles}, f"{page}: {anchor}"
+    assert linked >= {"architecture.md", "fidelity.md", "operations.md", "settings.md", "enrichment.md", "pipelines.md"}
+    assert "C4" in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
 def test_nothing_looks_unfinished() -> None:
     marks = re.compile(r"NotImplementedError|\bTO" + r"DO\b|\bFIX" + r"ME\b|\bXX" + r"X\b")
     found = [
