@@ -75,7 +75,7 @@ def main() -> None:
     """Run the command line and leave with the exit code that says how it went."""
     foreign = names.problem()
     if foreign is not None:
-        click.echo(f"Error: {foreign}", err=True)
+        say(f"Error: {foreign}", err=True)
         sys.exit(exitcodes.USAGE)
     try:
         cli(prog_name=PROG)
@@ -87,14 +87,14 @@ def _report(error: Exception) -> int:
     """Print a failure that has a name in one line each and return its exit code; anything else is raised on."""
     from protocols.failures import DatabaseUnavailable, InvalidInput, OutcomeUnclear, SupervisorError, leaves
     from supervisor.settings import SettingsFault
-    from supervisor.terminaltext import harmless
+    from supervisor.terminaltext import say
 
     known = [leaf for leaf in leaves(error) if isinstance(leaf, SettingsFault | SupervisorError)]
     if not known or len(known) < len(list(leaves(error))):
         raise error
     for failure in known:
         for line in str(failure).splitlines():
-            click.echo(harmless(f"Error: {line}"), err=True)
+            say(f"Error: {line}", err=True)
     if isinstance(known[0], SettingsFault | InvalidInput):
         return exitcodes.USAGE
     if isinstance(known[0], DatabaseUnavailable | OutcomeUnclear):  # the latter: it went away in the middle

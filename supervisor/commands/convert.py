@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.commands.session import json_option
-from supervisor.terminaltext import harmless
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
     from datetime import date
@@ -127,13 +127,13 @@ def _write(conversion: Conversion, output: Path | None) -> None:
     from protocols.lawyaml import dump_law
 
     for warning in conversion.warnings:
-        click.echo(harmless(f"Warning: {warning}"), err=True)
+        say(f"Warning: {warning}", err=True)
     text = dump_law(conversion.law).encode()
     if output is None:
         sys.stdout.buffer.write(text)
     else:
         _replace(output, text)
-        click.echo(f"{conversion.law.law_id}: {len(conversion.law.articles)} entries written to {output}", err=True)
+        say(f"{conversion.law.law_id}: {len(conversion.law.articles)} entries written to {output}", err=True)
 
 
 def _replace(path: Path, content: bytes) -> None:

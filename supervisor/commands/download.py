@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.commands.session import json_option, print_json, quiet_logs
-from supervisor.terminaltext import harmless
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
     from datetime import date
@@ -47,7 +47,7 @@ def command(law_id: str, day: str | None, output: Path, style: str | None, keep_
     sources = load_area(areas.Sources, os.environ)
     wanted = None if day is None else parse_date(day)
     if not as_json:
-        click.echo(f"downloading {law_id} ...", err=True)
+        say(f"downloading {law_id} ...", err=True)
     product, xml = trio.run(_product, sources, law_id, wanted, style or sources.style)
     paths = trio.run(_write, product, xml if keep_xml else None, output)
     law = product.result
@@ -64,10 +64,10 @@ def command(law_id: str, day: str | None, output: Path, style: str | None, keep_
         )
         return
     for warning in law.warnings:
-        click.echo(harmless(f"Warning: {warning}"), err=True)
-    click.echo(harmless(f"{law.law_name}, from {law.harvest_date}: {law.article_count} entries"), err=True)
+        say(f"Warning: {warning}", err=True)
+    say(f"{law.law_name}, from {law.harvest_date}: {law.article_count} entries", err=True)
     for path in paths:
-        click.echo(output / path)
+        say(output / path)
 
 
 async def _product(sources: Sources, law_id: str, day: date | None, style_name: str) -> tuple[Product, bytes]:

@@ -51,9 +51,9 @@ def command(
     if as_json:
         print_json(document_of(answer.job))
     elif answer.created:
-        click.echo(f"queued {answer.job.id}: enrichment of {answer.job.law_id} with {provider}", err=True)
+        say(f"queued {answer.job.id}: enrichment of {answer.job.law_id} with {provider}", err=True)
     elif answer.answers:
-        click.echo(f"{answer.job.law_id} waits already and was made due: {answer.job.id}", err=True)
+        say(f"{answer.job.law_id} waits already and was made due: {answer.job.id}", err=True)
     else:
         but = "; ask again for the restart when it has ended" if restart else ""
-        click.echo(f"{answer.job.law_id} is being enriched just now: {answer.job.id}{but}", err=True)
+        say(f"{answer.job.law_id} is being enriched just now: {answer.job.id}{but}", err=True)

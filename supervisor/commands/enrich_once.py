@@ -223,7 +223,7 @@ class Run:
         self.law()  # a law that is not there, or skills that are not, before anything is planned
         base = self.settings.output_base
         self.plan = plan_in_folder(self.settings.folder, base, path, tuple(numbers), depth=depth, most=most)
-        click.echo("\n".join(enrichreport.plan_lines(self.plan)))
+        say("\n".join(enrichreport.plan_lines(self.plan)))
 
     def laws(self) -> Iterator[tuple[str, PlannedLaw | None]]:
         """Path by path what to work on; None: its windows."""
@@ -263,10 +263,10 @@ class Run:
             if planned is None:
                 previews = await law.preview(self.windows)
             else:
-                click.echo(f"\n{path}")
+                say(f"\n{path}")
                 previews = [one for turn in self.turns(law, planned) for one in await turn.preview(1)]
             lines = enrichreport.preview_lines(previews, self.settings.shares, await law.findings())
-            click.echo("\n".join(lines))
+            say("\n".join(lines))
 
     async def all(self, modes: Sequence[SessionReuse]) -> bool:
         """Law after law, each mode on it as it is; the first one last, so that its result is what stays. Whether all went
@@ -285,7 +285,7 @@ class Run:
                     with tempfile.TemporaryDirectory(dir=self.settings.work_root) as beside:
                         tallies.append(await self.one(self.law(path, mode, Path(beside)), mode, planned))
             if len(modes) > 1:
-                click.echo("\nmodes")
+                say("\nmodes")
                 enrichreport.compare(list(reversed(tallies)))
             well &= all(tally.well for tally in tallies)
         return well
@@ -296,19 +296,19 @@ class Run:
         from supervisor.commands import enrichreport
 
         tally = enrichreport.Tally(mode.value)
-        click.echo(f"{law.payload.yaml_path}, {self.provider}, session reuse {mode.value}")
+        say(f"{law.payload.yaml_path}, {self.provider}, session reuse {mode.value}")
         enrichreport.print_findings("before", await law.findings())
         for turn in self.turns(law, planned):
             window = await turn.next_window()
             if window.empty and window.total and not tally.products and "window" in self.settings.steps:
-                click.echo("The law is done: its cursor is at the end. Remove .enrichment.yaml to begin anew.")
+                say("The law is done: its cursor is at the end. Remove .enrichment.yaml to begin anew.")
                 break
             if window.empty and tally.products:
                 break
             try:
                 product = await turn.enrich()
             except SupervisorError as failure:
-                click.echo(f"Error: {failure.message}", err=True)
+                say(f"Error: {failure.message}", err=True)
                 tally.failed = True
                 break
             tally.products.append(product)

@@ -47,31 +47,31 @@ def progress_line(document: JsonObject) -> None:
     worker = document["worker"]
     last = worker["recent_tools"][-1] if worker["recent_tools"] else "no tool call yet"
     done = f"{worker['articles_with_machine_readable']} of {worker['articles_total']} entries"
-    click.echo(f"  {worker['call'] or 'gates'}: {done}, {worker['turns']} turns, {last}", err=True)
+    say(f"  {worker['call'] or 'gates'}: {done}, {worker['turns']} turns, {last}", err=True)
 
 
 def print_findings(when: str, readings: Mapping[str, Reading]) -> None:
     """How many findings each gate has, in the law as a whole."""
     counts = ", ".join(f"{gate} {len(reading)}" for gate, reading in readings.items())
-    click.echo(f"findings {when}: {counts}")
+    say(f"findings {when}: {counts}")
 
 
 def print_window(window: Window, product: Product) -> None:
     """What a finished window came to: entries, feedback, costs."""
     result = product.result
-    click.echo(f"\n{_shown(window)}")
-    click.echo(
+    say(f"\n{_shown(window)}")
+    say(
         f"  {result['articles_with_machine_readable']} of {result['articles_total']} entries have a section, "
         f"{result['coverage_score']:.0%} of the missing ones by this run; "
         f"{len(result['untranslatables']) + len(result['markings'])} gaps, "
         f"{result['discarded_edits']} edits not taken over"
     )
-    click.echo(f"  files: {', '.join(product.files)}")
+    say(f"  files: {', '.join(product.files)}")
     rounds = list(_rounds(result["feedback"]))
     if rounds:
-        click.echo("\nfeedback")
+        say("\nfeedback")
         print_table(("gate", "round", "findings", "gaps", "file changed", "stopped"), rounds)
-    click.echo(f"\ncost, session reuse {result['session_reuse']}")
+    say(f"\ncost, session reuse {result['session_reuse']}")
     calls = result["agent_calls"]
     rows = [
         (

@@ -8,7 +8,7 @@ import click
 
 from schema.rows import JobStatus, JobType
 from supervisor.commands.session import embedded_option, json_option, on_database, print_json, print_table
-from supervisor.terminaltext import harmless
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,13 +72,13 @@ def list_(status: str | None, job_type: str | None, law: str | None, limit: int,
         print_json([{**document_of(job), **more} for job, more in zip(found, waits, strict=True)])
         return
     if not found:
-        click.echo("no jobs", err=True)
+        say("no jobs", err=True)
         return
     print_table(
         ("ID", "TYPE", "LAW", "STATUS", "PRIO", "TRIES", "CREATED", "NOTE"), [_row(job, held_up) for job in found]
     )
     if limit and len(found) == limit:
-        click.echo(f"the newest {limit}; --limit 0 lists all", err=True)
+        say(f"the newest {limit}; --limit 0 lists all", err=True)
 
 
 @command.command(epilog="\b\nExample:\n  regelrecht-supervisor jobs show 3f2a --json\n")
@@ -112,9 +112,9 @@ def cancel(job_id: str, as_json: bool, embedded: bool) -> None:
     if as_json:
         _print_job(job, as_json)
     elif job.status is JobStatus.PROCESSING:
-        click.echo(f"{job.id}: its supervisor was told to end it")
+        say(f"{job.id}: its supervisor was told to end it")
     else:
-        click.echo(f"{job.id}: cancelled")
+        say(f"{job.id}: cancelled")
 
 
 @command.command(epilog="\b\nExample:\n  regelrecht-supervisor jobs retry 3f2a\n")
@@ -134,9 +134,9 @@ def retry(job_id: str, as_json: bool, embedded: bool) -> None:
     if as_json:
         _print_job(job, as_json)
     elif job.id == asked:
-        click.echo(f"{job.id}: due now")
+        say(f"{job.id}: due now")
     else:
-        click.echo(f"{job.id}: queued, a new job with the work of {asked}")
+        say(f"{job.id}: queued, a new job with the work of {asked}")
 
 
 async def _the_one(database: Database, text: str) -> UUID:
@@ -207,8 +207,8 @@ def _print_job(job: Job, as_json: bool) -> None:
             continue
         if isinstance(value, dict | list):
             lines = json.dumps(value, indent=2, ensure_ascii=False).splitlines()
-            click.echo(harmless(f"{name:16} {lines[0]}"))
+            say(f"{name:16} {lines[0]}")
             for line in lines[1:]:
-                click.echo(harmless(f"{'':16} {line}"))
+                say(f"{'':16} {line}")
         else:
-            click.echo(harmless(f"{name:16} {value}"))
+            say(f"{name:16} {value}")

@@ -9,7 +9,7 @@ import click
 from schema.rows import LawStatus
 from supervisor.commands.jobs import note_of
 from supervisor.commands.session import embedded_option, json_option, on_database, print_json, print_table
-from supervisor.terminaltext import harmless
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,7 @@ def list_(status: str | None, as_json: bool, embedded: bool) -> None:
         print_json([_document(law) for law in found])
         return
     if not found:
-        click.echo("no laws", err=True)
+        say("no laws", err=True)
         return
     print_table(
         ("ID", "STATUS", "NAME", "CHANGED"),
@@ -90,7 +90,7 @@ def show(law: str, as_json: bool, embedded: bool) -> None:
     told = {f"last {job.job_type.value}": f"{job.status.value}: {note_of(job)}".rstrip(": ") for job in jobs}
     for name, value in {**document, **told}.items():
         if value not in (None, 0):
-            click.echo(harmless(f"{name:20} {value}"))
+            say(f"{name:20} {value}")
 
 
 @command.command(
@@ -112,7 +112,7 @@ def reset(law: str, embedded: bool) -> None:
         return [kind.value for kind in kinds]
 
     done = on_database(work, embedded=embedded)
-    click.echo(f"{law}: {' and '.join(done)} may be asked for again" if done else f"{law} is not exhausted")
+    say(f"{law}: {' and '.join(done)} may be asked for again" if done else f"{law} is not exhausted")
 
 
 def _document(law: LawEntry) -> dict[str, Any]:

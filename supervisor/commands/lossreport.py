@@ -73,7 +73,7 @@ def report(texts: Iterable[tuple[Path, bytes]], day: date | None, style: str, *,
     else:
         for each in found:
             for line in each.lines():
-                click.echo(line)
+                say(line)
     return exitcodes.ESCALATED if any(isinstance(each, Refused) for each in found) else exitcodes.CLEAN
 
 

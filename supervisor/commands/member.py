@@ -47,4 +47,4 @@ def add(workspace: int, who: str, permissions: tuple[str, ...], embedded: bool) 
         await database.transact(workspaces.add_member, workspace, account, permissions)
 
     on_database(work, embedded=embedded)
-    click.echo(f"{who} may do in workspace {workspace}: {', '.join(permissions)}")
+    say(f"{who} may do in workspace {workspace}: {', '.join(permissions)}")

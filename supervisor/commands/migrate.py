@@ -40,18 +40,18 @@ def command(add_anyway: bool, embedded: bool) -> None:
 
     report = on_database(work, embedded=embedded, migrated=False)
     for name in report.applied:
-        click.echo(f"applied {name}")
+        say(f"applied {name}")
     if report.adopted:
-        click.echo("this database belongs to the existing platform; its own migrations were left alone")
+        say("this database belongs to the existing platform; its own migrations were left alone")
     for item in report.added_anyway:
-        click.echo(f"added ahead of the platform: {item}")
+        say(f"added ahead of the platform: {item}")
     if report.newer:
-        click.echo(
+        say(
             f"a later version of this program applied {len(report.newer)} more; this one works with them", err=True
         )
-    click.echo(f"up to date: {len(report.applied)} applied now, {report.already} before")
+    say(f"up to date: {len(report.applied)} applied now, {report.already} before")
 
 
 def _waiting(waited_s: float) -> None:
     if waited_s % 10 == 0:
-        click.echo(f"another process migrates; waiting ({waited_s:g} s)", err=True)
+        say(f"another process migrates; waiting ({waited_s:g} s)", err=True)

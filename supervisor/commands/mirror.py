@@ -11,7 +11,7 @@ import click
 
 from supervisor import exitcodes
 from supervisor.commands.session import json_option, print_json, quiet_logs
-from supervisor.terminaltext import harmless
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
     from datetime import date
@@ -88,20 +88,20 @@ async def _save(
         laws = LawRepository(fetcher)
         for law_id in law_ids:
             if not as_json:
-                click.echo(f"saving {law_id} ...", err=True)
+                say(f"saving {law_id} ...", err=True)
             try:
                 law = await mirror_law(laws, folder, law_id, day=day, every_text=every_text)
             except InvalidInput:
                 raise  # a date that is none is wrong for all of them
             except SupervisorError as failure:
-                click.echo(harmless(f"Error: {failure.message}"), err=True)
+                say(f"Error: {failure.message}", err=True)
                 continue
             saved.append(law)
             for warning in law.warnings:
-                click.echo(harmless(f"Warning: {warning}"), err=True)
+                say(f"Warning: {warning}", err=True)
             if not as_json:
                 told = f"{law.law_id}  {law.title}: {len(law.labels)} texts, {len(law.files)} files"
-                click.echo(harmless(told), err=True)
+                say(told, err=True)
     if as_json:
         print_json(saved)
     return len(law_ids) - len(saved)
@@ -122,8 +122,8 @@ async def _serve(folder: Path, port: int) -> None:
                 url = await nursery.start(
                     lambda task_status: serve_mirror(folder, port=port, stop=stop.wait, task_status=task_status)
                 )
-                click.echo(url)
-                click.echo("serving; Ctrl-C ends it", err=True)
+                say(url)
+                say("serving; Ctrl-C ends it", err=True)
                 await anext(signals)
                 stop.set()
     except* NotADirectoryError as group:

@@ -59,7 +59,7 @@ def command(what: str, for_s: float | None, reason: str, embedded: bool) -> None
 
     on_database(work, embedded=embedded)
     until = "until it is resumed" if for_s is None else f"for {for_s:g} s"
-    click.echo(f"{what}: paused {until}; running jobs go on")
+    say(f"{what}: paused {until}; running jobs go on")
 
 
 def parsed(what: str) -> tuple[PauseScope, str]:

@@ -48,7 +48,7 @@ def list_(as_json: bool, embedded: bool) -> None:
         print_json([attrs.asdict(one) for one in found])
         return
     if not found:
-        click.echo("no pipelines", err=True)
+        say("no pipelines", err=True)
         return
     print_table(("ID", "WORKSPACE", "NAME", "SCHEDULE", "NEXT", "NOTE"), map(_row, found))
 
@@ -69,7 +69,7 @@ def run(pipeline: int, embedded: bool) -> None:
         return await database.transact(asking.request_run, pipeline)
 
     made = on_database(work, embedded=embedded)
-    click.echo(f"run {made.id}, job {made.job_id}")
+    say(f"run {made.id}, job {made.job_id}")
 
 
 @command.command(epilog="\b\nExample:\n  regelrecht-supervisor pipelines history 1 --pipeline 3 --limit 5\n")
@@ -85,7 +85,7 @@ def history(workspace: int, pipeline: int | None, limit: int, embedded: bool) ->
 
         return await make_get_pipeline_runs(database, workspace)(pipeline, limit)
 
-    click.echo(on_database(work, embedded=embedded))
+    say(on_database(work, embedded=embedded))
 
 
 @command.command(
@@ -107,7 +107,7 @@ def daily_reharvest(workspace: int, embedded: bool) -> None:
         return await database.transact(lawruns.create_daily_reharvest, workspace, owner)
 
     made = on_database(work, embedded=embedded)
-    click.echo(
+    say(
         f"pipeline {made.id}: {made.name}; supervisors with the roles scheduler, pipelines and harvest do the rest"
     )
 
@@ -124,8 +124,8 @@ def repair_suppression(embedded: bool) -> None:
 
     changed = on_database(work, embedded=embedded)
     for connector_id, change in changed:
-        click.echo(f"connector {connector_id}: {'suppressed' if change.suppressed else 'restored'}")
-    click.echo(f"{len(changed)} connectors changed")
+        say(f"connector {connector_id}: {'suppressed' if change.suppressed else 'restored'}")
+    say(f"{len(changed)} connectors changed")
 
 
 def _row(one: Pipeline) -> tuple[str, ...]:

@@ -30,4 +30,4 @@ def resume_provider(name: str, embedded: bool) -> None:
         return await database.transact(pauses.resume_provider, known_provider(name))
 
     freed = on_database(work, embedded=embedded)
-    click.echo(f"{name}: resumed" if freed else f"{name}: was in no trouble")
+    say(f"{name}: resumed" if freed else f"{name}: was in no trouble")

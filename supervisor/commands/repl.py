@@ -44,7 +44,7 @@ def command(lines: tuple[str, ...], pid: int | None) -> None:
             sys.exit(_ask(client, lines))
         if not sys.stdin.isatty():
             sys.exit(_ask(client, (line.rstrip("\n") for line in sys.stdin)))
-        click.echo(client.greeting.rstrip())
+        say(client.greeting.rstrip())
         _ask(client, _typed(client))
 
 
@@ -79,7 +79,7 @@ def _ask(client: Client, lines: Iterable[str]) -> int:
     for line in lines:
         answer = client.ask(line)
         if answer.text:
-            click.echo(answer.text.rstrip("\n"))
+            say(answer.text.rstrip("\n"))
         if answer.mark is Mark.FAILED:
             code = exitcodes.ESCALATED
         elif answer.mark is Mark.CLOSED:
@@ -95,7 +95,7 @@ def _typed(client: Client) -> Iterator[str]:
         try:
             yield input("... " if client.incomplete else "> ")
         except EOFError:
-            click.echo()
+            say("")
             return
         except KeyboardInterrupt:
-            click.echo()
+            say("")

@@ -62,7 +62,7 @@ def command(file: Path, provider: str, exit_code: int, as_json: bool) -> None:
                 view.fold(event)
                 line = timeline.line(number, event)
                 if line is not None and not as_json:
-                    click.echo(line)
+                    say(line)
     except OSError as error:
         raise click.ClickException(f"{file} cannot be read: {error.strerror}") from error
     verdict = dialect.verdict(view, Ending(exit_code, truncated=stream.truncated))
@@ -71,7 +71,7 @@ def command(file: Path, provider: str, exit_code: int, as_json: bool) -> None:
     if as_json:
         print_json(as_object(provider, stream, view, verdict))
     else:
-        click.echo("\n".join(conclusion(stream, view, verdict, timeline.looping)))
+        say("\n".join(conclusion(stream, view, verdict, timeline.looping)))
 
 
 def _events(stream: AgentStream, source: IO[bytes]) -> Iterator[tuple[int, AgentEvent]]:

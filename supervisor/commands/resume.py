@@ -31,4 +31,4 @@ def command(what: str, embedded: bool) -> None:
         return await database.transact(pauses.resume, *parsed(what))
 
     resumed = on_database(work, embedded=embedded)
-    click.echo(f"{what}: resumed" if resumed else f"{what}: was not paused")
+    say(f"{what}: resumed" if resumed else f"{what}: was not paused")

@@ -48,5 +48,5 @@ def command(roles: str, embedded: bool) -> None:
         if not all(isinstance(leaf, OSError) for leaf in leaves(error)):
             raise
         # such as a port that is taken: a word for the operator, not a traceback
-        click.echo("Error: " + "; ".join(str(leaf) for leaf in leaves(error)), err=True)
+        say("Error: " + "; ".join(str(leaf) for leaf in leaves(error)), err=True)
         sys.exit(exitcodes.ESCALATED)

@@ -39,12 +39,12 @@ def command(words: tuple[str, ...], limit: int, local: bool, as_json: bool) -> N
         print_json(hits)
         return
     if not hits:
-        click.echo("no law has these words in its name", err=True)
+        say("no law has these words in its name", err=True)
         return
     columns = ("id", "organisation" if local else "type", "title")
     print_table([name.upper() for name in columns], [[hit[name] for name in columns] for hit in hits])
     if more:
-        click.echo("there are more: give a longer name or a higher --limit", err=True)
+        say("there are more: give a longer name or a higher --limit", err=True)
 
 
 async def _search(settings: FetchSettings, text: str, limit: int, local: bool) -> tuple[list[dict[str, str]], bool]:

@@ -109,7 +109,7 @@ def print_json(value: Any) -> None:
     """``value`` as indented JSON on stdout; times in ISO 8601, ids as text."""
     import msgspec
 
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    say(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -139,7 +139,7 @@ def _show_once(seen: Overview, budget: Budget, as_json: bool, *, one_line: bool 
         if one_line:
             import msgspec
 
-            click.echo(msgspec.json.encode(document).decode())
+            say(msgspec.json.encode(document).decode())
         else:
             print_json(document)
         return

@@ -74,8 +74,8 @@ def create(
     if as_json:
         print_json({"id": made.token.id, "token": made.text, "expires_at": made.token.expires_at})
         return
-    click.echo(made.text)
-    click.echo(f"token {made.token.id}: keep it now, it cannot be shown again", err=True)
+    say(made.text)
+    say(f"token {made.token.id}: keep it now, it cannot be shown again", err=True)
 
 
 @command.command("list")
@@ -111,7 +111,7 @@ def revoke(token_id: int, embedded: bool) -> None:
         return await database.run(tokens.revoke_token, token_id)
 
     revoked = on_database(work, embedded=embedded)
-    click.echo(f"token {revoked.id} ({revoked.name}): revoked")
+    say(f"token {revoked.id} ({revoked.name}): revoked")
 
 
 def _cells(token: Token, now: dt.datetime) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ def command(since: dt.datetime | None, by: str, as_json: bool, embedded: bool) -
         print_json({"since": since, "by": by, "lines": [_document(line, by) for line in lines], "total": total})
         return
     if not lines:
-        click.echo("no calls of agents" + ("" if since is None else f" since {since:%Y-%m-%d %H:%M %Z}"), err=True)
+        say("no calls of agents" + ("" if since is None else f" since {since:%Y-%m-%d %H:%M %Z}"), err=True)
         return
     headings = (by.upper(), "CALLS", "INPUT", "OUTPUT", "CACHE READ", "CACHE WRITE", "COST")
     rows = [_row(line.key, {name: getattr(line, name) for name in _COUNTS}) for line in lines]

@@ -36,28 +36,28 @@ def command(config: Path | None, limit_s: float) -> None:
     from actors.ports.vlam import VlamCheck
     from protocols.failures import InvalidInput
 
-    def say(text: str) -> None:
-        click.echo(f"{PREFIX}: {text}")
+    def tell(text: str) -> None:
+        say(f"{PREFIX}: {text}")
 
     environ = os.environ
     address, key = agentconfig.api_url(environ), environ.get("VLAM_API_KEY", "").strip()
     if address is None or not key:
-        say("skipped, VLAM_API_URL and VLAM_API_KEY are not both set")
+        tell("skipped, VLAM_API_URL and VLAM_API_KEY are not both set")
         return
     try:
         setup = agentconfig.load_opencode(environ, baked=config or agentconfig.BAKED_FILE)
     except InvalidInput as error:
-        say(f"skipped, {error.message}")
+        tell(f"skipped, {error.message}")
         return
     if setup is None:
-        say(f"skipped, there is no {config or agentconfig.BAKED_FILE}")
+        tell(f"skipped, there is no {config or agentconfig.BAKED_FILE}")
         return
     for warning in setup.warnings:
-        say(f"warning: {warning}")
+        tell(f"warning: {warning}")
     model = (environ.get("OPENCODE_MODEL", "").strip() or setup.model or "").removeprefix(f"{agentconfig.PROVIDER}/")
     if not model:
-        say("skipped, no model: set OPENCODE_MODEL or leave one model in the configuration")
+        tell("skipped, no model: set OPENCODE_MODEL or leave one model in the configuration")
         return
     check = VlamCheck(address, key, model, agentconfig.output_limit(setup), limit_s)
     for line in check.lines():
-        say(line)
+        tell(line)

@@ -16,7 +16,7 @@ from schema.requests import AlreadyQueued, Created, Exhausted, HarvestRequest
 from schema.rows import ACTIVE_STATUSES, Job, JobStatus
 from supervisor import exitcodes
 from supervisor.commands.jobs import note_of
-from supervisor.terminaltext import harmless
+from supervisor.terminaltext import say
 
 POLL_S = 0.5
 GRACE_S = 5.0
@@ -140,7 +140,7 @@ class Waiting:
         """On stderr, when it is news or long ago."""
         now_s = trio.current_time()
         if not self.quiet and (text != self._said or now_s - self._said_at_s > SAY_S):
-            click.echo(harmless(text), err=True)
+            say(text, err=True)
             self._said, self._said_at_s = text, now_s
 
 

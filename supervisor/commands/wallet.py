@@ -78,14 +78,14 @@ def show(who: str, as_json: bool, embedded: bool) -> None:
         return
     _print(who, found)
     for line in off:
-        click.echo(
+        say(
             f"does not add up: balance by {line.balance_off_micros}, holds by {line.reserved_off_micros} micros",
             err=True,
         )
 
 
 def _print(who: str, found: Wallet) -> None:
-    click.echo(
+    say(
         f"{who}: {found.balance_micros} micros (${found.balance_micros / 1_000_000:.2f}), "
         f"of which {found.reserved_micros} are held by runs"
     )

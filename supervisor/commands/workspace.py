@@ -53,7 +53,7 @@ def create(name: str, owner: str, new_account: bool, embedded: bool) -> None:
         return await database.transact(workspaces.create_workspace, name, account)
 
     made = on_database(work, embedded=embedded)
-    click.echo(f"workspace {made.id}: {made.name}")
+    say(f"workspace {made.id}: {made.name}")
 
 
 @command.command("list", epilog="\b\nExample:\n  regelrecht-supervisor workspace list --json\n")
@@ -73,4 +73,4 @@ def list_(as_json: bool, embedded: bool) -> None:
     elif found:
         print_table(("ID", "NAME", "OWNER"), [(str(one["id"]), one["name"], one["owner"]) for one in found])
     else:
-        click.echo("no workspaces", err=True)
+        say("no workspaces", err=True)

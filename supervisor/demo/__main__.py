@@ -64,10 +64,10 @@ def main(output: Path) -> None:
         raise DemoFailed(f"no law arrived in {corpus}")
     _say(f"done in {time.monotonic() - started_s:.0f} s; the corpus repository has {len(files)} laws:")
     for path in files:
-        click.echo(f"  {_short(path)}")
+        say(f"  {_short(path)}")
     first = next(path for path in files if "wet_op_de_fietstoeslag" in path.parts)
     _say(f"the law that was asked for, {_short(first)}, begins so:")
-    click.echo("".join(f"  {line}\n" for line in first.read_text(encoding="utf-8").splitlines()[:24]), nl=False)
+    say("".join(f"  {line}\n" for line in first.read_text(encoding="utf-8").splitlines()[:24]), nl=False)
 
 
 def _harvest(folder: Path, corpus: Path) -> None:
@@ -211,7 +211,7 @@ def _show(environ: Mapping[str, str], *args: str) -> None:
 
 
 def _say(text: str) -> None:
-    click.echo(click.style(text, bold=True))
+    say(click.style(text, bold=True))
 
 
 def _short(path: Path) -> str:

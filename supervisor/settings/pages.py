@@ -76,7 +76,7 @@ def _cell(text: str) -> str:
 def main() -> None:
     for name, page in PAGES.items():
         (ROOT / name).write_text(page(), encoding="utf-8")
-        click.echo(f"wrote {name}")
+        say(f"wrote {name}")
 
 
 if __name__ == "__main__":
