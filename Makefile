@@ -92,7 +92,7 @@ lock:  ## resolve both lock files again (needs uv: pip install uv)
 	$(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --python-version 3.11 \
 	  --all-extras --group dev pyproject.toml -o requirements-dev.lock
 	$(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --python-version 3.11 \
-	  --extra embedded --group build -c requirements-dev.lock pyproject.toml -o requirements.lock
+	  --all-extras --group build -c requirements-dev.lock pyproject.toml -o requirements.lock
 
 clean:  ## remove caches and outputs (.venv stays; remove it by hand to start over)
 	rm -rf build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage*

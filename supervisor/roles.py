@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
+from typing import Final
 
 from attrs import frozen
 
@@ -12,6 +14,9 @@ from protocols.failures import InvalidInput
 from schema import migrate
 from schema.rows import JobType
 from supervisor.settings.pipelines import Blobs
+
+OF_THE_EXTRA: Final = ("obstore", "trafilatura", "lxml_html_clean", "protego")
+"""Modules that only users of the extra ``pipelines`` have. They are imported late, so they are looked for early."""
 
 SCHEDULER = "scheduler"
 API = "api"
@@ -69,9 +74,13 @@ def served(roles: Iterable[str]) -> Served:
     wanted = list(dict.fromkeys(role.strip() for role in roles if role.strip()))
     actors = frozenset(wanted) & ACTOR_ROLES.keys()
     with_jobs = [role for role in wanted if role not in actors]
-    if not with_jobs and actors:
-        return Served((), actors)
-    return Served(services(with_jobs, others=ACTOR_ROLES), actors)
+    found = Served(() if not with_jobs and actors else services(with_jobs, others=ACTOR_ROLES), actors)
+    if (found.crawls or API in actors) and any(find_spec(module) is None for module in OF_THE_EXTRA):
+        raise InvalidInput(
+            f"the roles {', '.join(found.names)} include some that crawl or hand out results, and these need the extra: "
+            "install regelrecht-supervisor[pipelines]"
+        )
+    return found
 
 
 async def ensure_labels(database: Database, labels: tuple[str, ...], *, on_shared: bool) -> tuple[str, ...]:

@@ -346,19 +346,23 @@ async def block_loop(arena: Arena, seat: Seat, random_: random.Random) -> None:
 
 async def cancel_job(arena: Arena, seat: Seat, random_: random.Random) -> None:
     """What ``jobs cancel`` does, to some running job."""
-    found: list[dict[str, Any]] = []
+    asked: list[dict[str, Any]] = []
     with trio.move_on_after(10):
-        while not found:
+        while not asked:
             found = await arena.sql(
-                "UPDATE jobs SET cancel_requested_at = now() WHERE id = (SELECT id FROM jobs WHERE status = 'processing' "
-                "AND job_type = 'probe' ORDER BY md5(id::text || $1) LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id",
+                "SELECT id FROM jobs WHERE status = 'processing' AND job_type = 'probe' ORDER BY md5(id::text || $1) LIMIT 1",
                 str(random_.random()),
             )
+            if found:
+                arena.cancelled.add(found[0]["id"])  # before it is asked: the answer may be lost, the request not
+                asked = await arena.sql(
+                    "UPDATE jobs SET cancel_requested_at = now() WHERE id = $1 AND status = 'processing' RETURNING id",
+                    found[0]["id"],
+                )
             await trio.sleep(0.02)
-    if not found:
+    if not asked:
         raise Skipped("no job ran")
-    arena.cancelled.add(found[0]["id"])
-    hint = control.render(control.CancelHint(found[0]["id"]))
+    hint = control.render(control.CancelHint(asked[0]["id"]))
     await arena.sql("SELECT pg_notify($1, $2)", control.CHANNEL, hint)
 
 

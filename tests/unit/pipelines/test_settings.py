@@ -10,6 +10,7 @@ import pytest
 from actors.jobs import ROLES
 from protocols.failures import InvalidInput
 from schema.rows import JobType
+from supervisor import roles
 from supervisor.commands.run import command as run_command
 from supervisor.roles import ACTOR_ROLES, ADDED_LATER, served
 from supervisor.rules import held_for_s, slots_of
@@ -136,3 +137,17 @@ def test_a_run_has_time_to_end_itself_before_its_job_is_cut() -> None:
     assert held_for_s(settings, JobType.PIPELINE_RUN) > 100
     assert held_for_s(settings, JobType.CONNECTOR_INDEX) == 100
     assert [role.slots for role in slots_of(settings, served(["pipelines", "connectors"]).services)] == [7, 7]
+
+
+@pytest.mark.parametrize(
+    ("role", "needs"), [("api", True), ("connectors", True), ("pipelines", True), ("scheduler", False)]
+)
+def test_a_role_whose_libraries_are_not_installed_is_refused_with_the_way_to_get_them(
+    role: str, needs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roles, "find_spec", lambda name: None if name == "obstore" else object())
+    if not needs:
+        assert served([role]).names == (role,)
+        return
+    with pytest.raises(InvalidInput, match=r"install regelrecht-supervisor\[pipelines\]"):
+        served([role])
