@@ -5,6 +5,7 @@ Where an element is one that the older converter handles without loss, the resul
 
 from collections.abc import Callable
 from typing import Final
+from urllib.parse import quote
 
 from lxml import etree
 
@@ -143,6 +144,10 @@ def _subscript(entry: Entry, element: etree._Element) -> Task[str]:
     return subscript((yield content(entry, element)))
 
 
+_IN_TARGETS: Final = ":/?#@!$&'*+,;=%~|"
+"""What a target keeps as it is; a bracket or a space in it would end the link for whoever reads Markdown."""
+
+
 def _link(entry: Entry, element: etree._Element) -> Step:
     """A link inside a link is recorded, but Markdown can only show the outer one."""
     if entry.plain:
@@ -167,7 +172,7 @@ def _linked(entry: Entry, element: etree._Element, words: str, name: str) -> str
         return words
     if "[" in words or "]" in words:
         words = words.replace("[", "\\[").replace("]", "\\]")
-    return f"[{words}][{name}]" if name else f"[{words}]({doc})"
+    return f"[{words}][{name}]" if name else f"[{words}]({quote(doc, safe=_IN_TARGETS)})"
 
 
 def _editorial(entry: Entry, element: etree._Element) -> Task[str]:

@@ -59,6 +59,19 @@ def test_where_nothing_was_lost_the_text_is_that_of_the_older_style(content: str
 
 
 @pytest.mark.parametrize(
+    ("doc", "target"),
+    [
+        ("32016R0679", "32016R0679"),
+        ("jci1.3:v:X?a=1&amp;b=2#c", "jci1.3:v:X?a=1&b=2#c"),
+        ("bijlage (1).pdf", "bijlage%20%281%29.pdf"),
+        ("&lt;x&gt;) [y](z", "%3Cx%3E%29%20%5By%5D%28z"),
+    ],
+)
+def test_nothing_in_a_target_ends_the_link(doc: str, target: str) -> None:
+    assert text(f'<al>Zie <extref doc="{doc}">hier</extref>.</al>') == f"Zie [hier]({target})."
+
+
+@pytest.mark.parametrize(
     ("content", "expected"),
     [
         ('<lijst type="ongemarkeerd"><li><li.nr>a.</li.nr><al>x</al></li></lijst>', "a. x"),
