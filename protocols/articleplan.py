@@ -55,8 +55,8 @@ class ArticlePlan:
     left_out: tuple[str, ...] = ()
 
 
-FindLaw = Callable[[str], LawParts | None]
-"""The law with a BWB id; None: it is not in the corpus, or cannot be read."""
+FindLaw = Callable[[str], LawParts | str]
+"""The law with a BWB id, or why there is none, as what follows "the law": is not in the corpus."""
 
 
 def plan_articles(
@@ -90,10 +90,10 @@ def plan_articles(
         pending.extendleft((law, cited, cost) for cited in _cited_inside(law, article))
         for bwb_id, number in _cited_elsewhere(law, article) if cost < depth else ():
             other = find(bwb_id)
-            if other is not None and other.under(number):
+            if isinstance(other, LawParts) and other.under(number):
                 pending.append((other, number, cost + 1))
             else:
-                why = "is not in the corpus" if other is None else "has no such article there"
+                why = other if isinstance(other, str) else "has no such article there"
                 left_out.setdefault(f"{bwb_id} article {number}: the law {why}")
     return ArticlePlan(_in_order(laws, costs), tuple(left_out))
 

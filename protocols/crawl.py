@@ -94,12 +94,12 @@ def freeze_urls(urls: Iterable[str]) -> tuple[Target, ...]:
         try:
             target = Target(ascii_url(url))
         except UrlRefused as refused:
-            target = Target(_recognisable(url), refused.message)
+            target = Target(recognisable(url), refused.message)
         found.setdefault(target.text, target)
     return tuple(found.values())
 
 
-def _recognisable(url: str) -> str:
+def recognisable(url: str) -> str:
     """Enough of a refused URL to find it in the list, without a password that it may carry."""
     text = shown(url, limit=300).replace("\n", " ")
     return text if text == url else f"{text} ({_sha256(url)[:12]})"

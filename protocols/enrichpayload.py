@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
@@ -120,6 +121,18 @@ def law_path(path: str) -> str:
     if ".." in path or not re.fullmatch(r"[A-Za-z0-9/_.-]+", path):
         raise InvalidInput(f"yaml_path {path[:200]!r}: only letters, digits and / _ . - are allowed, and no '..'")
     return corpus_path(path)
+
+
+def law_folder(path: str) -> PurePosixPath:
+    """The folder of the law at ``path``, which is the law's own: its cursor, report and scenarios are there too. InvalidInput
+    where that would be the whole corpus."""
+    folder = PurePosixPath(path).parent
+    if not folder.name:
+        raise InvalidInput(
+            f"{path} stands in the root of the corpus, and a law needs a folder of its own below it, for its cursor and its "
+            f"report: move it, for instance to {PurePosixPath(path).stem}/{path}"
+        )
+    return folder
 
 
 def provider_of(payload: EnrichPayload, default: str) -> str:

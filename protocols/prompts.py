@@ -47,6 +47,7 @@ class Translation:
     done: Sequence[str] = ()
     lines: Mapping[str, tuple[int, int]] | None = None
     continuation: bool = False
+    """The cursor has left the beginning of the law: windows of it were finished before."""
     gap_key: str = "untranslatables"
 
 

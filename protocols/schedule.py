@@ -139,7 +139,7 @@ def compute_next_fire_at(cron: str, timezone: str, *, after: dt.datetime) -> dt.
 @lru_cache(maxsize=1024)
 def parse_schedule(cron: str, timezone: str) -> Schedule:
     """Check form and zone; whether there is a match at all is seen when one is asked for. InvalidSchedule."""
-    zone = _zone(timezone)
+    zone = zone_of(timezone)
     _check_form(cron)
     try:
         hours = croniter.expand(cron)[0][1]
@@ -169,7 +169,7 @@ def _check_form(cron: str) -> None:
             )
 
 
-def _zone(name: str) -> ZoneInfo:
+def zone_of(name: str) -> ZoneInfo:
     """Whatever the name is made of, the answer is a zone or InvalidSchedule: ``Europe`` is a folder, ``../x`` an escape."""
     try:
         return ZoneInfo(name)

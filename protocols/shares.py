@@ -8,6 +8,7 @@ times are seconds.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 from attrs import frozen
@@ -68,11 +69,16 @@ def round_fits(shares: Shares, left_s: float) -> bool:
 
 
 def inert_rules(
-    shares: Shares, *, idle_s: float = 0.0, retry_s: float = 0.0, first_output_s: float = 0.0
+    shares: Shares,
+    *,
+    idle_s: float = 0.0,
+    retry_s: float = 0.0,
+    first_output_s: float = 0.0,
+    given: Callable[[str], bool] = lambda name: True,
 ) -> tuple[str, ...]:
     """One sentence for each setting that cannot have an effect at these values, with one that would (start-up warnings).
 
-    ``idle_s`` is ``ENRICH_AGENT_IDLE_SECS``, ``retry_s`` ``ENRICH_AGENT_RETRY_SECS``, ``first_output_s``
+    ``given`` says whether somebody set it: a default that cannot have an effect is nobody's mistake. ``idle_s`` is ``ENRICH_AGENT_IDLE_SECS``, ``retry_s`` ``ENRICH_AGENT_RETRY_SECS``, ``first_output_s``
     ``ENRICH_AGENT_FIRST_OUTPUT_SECS``; 0 is off and never warned about.
     """
     told = []
@@ -82,10 +88,11 @@ def inert_rules(
             f"the job timeout of {shares.job_timeout_s:g} s leaves nothing for {shares.parts} shares after the reserve of "
             f"{RESERVE_S:g} s: every call gets {LEAST_CALL_S:g} s. Set WORKER_JOB_TIMEOUT_SECS to 3900"
         )
-    if shares.llm_timeout_s > longest:
+    if shares.llm_timeout_s > longest and given("LLM_TIMEOUT_SECS"):
         told.append(
             f"LLM_TIMEOUT_SECS={shares.llm_timeout_s:g} has no effect: a translation gets at most {longest:g} s of a job of "
-            f"{shares.job_timeout_s:g} s. It would with WORKER_JOB_TIMEOUT_SECS={_job_for(shares.llm_timeout_s, shares):g}"
+            f"{shares.job_timeout_s:g} s. Set it to {longest:g} or less, or "
+            f"WORKER_JOB_TIMEOUT_SECS={_job_for(shares.llm_timeout_s, shares):g}"
         )
     silences = (
         ("ENRICH_AGENT_IDLE_SECS", idle_s),
@@ -93,7 +100,7 @@ def inert_rules(
         ("ENRICH_AGENT_FIRST_OUTPUT_SECS", first_output_s),
     )
     for name, limit in silences:
-        if limit and limit >= shares.translate_s:
+        if limit and limit >= shares.translate_s and given(name):
             wanted = _job_for(limit + 1, shares)
             also = f" and LLM_TIMEOUT_SECS above {limit:g}" if shares.llm_timeout_s <= limit else ""
             told.append(

@@ -156,7 +156,7 @@ class WebUrl:
 def ascii_url(raw: str) -> str:
     """The normal form of ``raw``, whatever its host and port; what target lists are made of.
 
-    Raises ``UrlRefused`` for what can be judged by reading: scheme, user name, length, a host that is no name.
+    Raises ``UrlRefused`` for what holds everywhere: scheme, user name, length, a host that is no name.
     """
     return _read(raw).text
 
@@ -172,10 +172,10 @@ def parse_url(raw: str, rules: WebRules) -> WebUrl:
     literal = url.literal
     if literal is not None:
         check_address(literal, rules)
-    elif "." not in url.host:
-        raise UrlRefused("a host of a single word is a name of the inside network: give the full name")
     elif any(url.host == name or url.host.endswith(f".{name}") for name in _INSIDE_NAMES):
         raise UrlRefused("the host is a name of the inside network, not of the public web")
+    elif "." not in url.host:
+        raise UrlRefused("a host of a single word is a name of the inside network: give the full name")
     return url
 
 

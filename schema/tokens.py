@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from protocols.failures import InvalidInput
 from protocols.scrub import scrub_text
@@ -48,6 +48,8 @@ class Token:
     expires_at: dt.datetime | None
     revoked_at: dt.datetime | None
     last_used_at: dt.datetime | None
+    account: str | None = None
+    """The address of the account, in lists."""
 
 
 @frozen
@@ -154,9 +156,13 @@ async def revoke_token(connection: Connection, token_id: int) -> Token:
 async def list_tokens(connection: Connection, *, workspace_id: int | None = None) -> list[Token]:
     """All tokens, or those of one workspace, by id; the revoked and the expired too."""
     rows = await connection.fetch(
-        f"SELECT {_COLUMNS} FROM api_tokens WHERE $1::bigint IS NULL OR workspace_id = $1 ORDER BY id", workspace_id
+        f"""
+        SELECT {_COLUMNS}, (SELECT email FROM accounts WHERE accounts.id = account_id) AS account
+        FROM api_tokens WHERE $1::bigint IS NULL OR workspace_id = $1 ORDER BY id
+        """,
+        workspace_id,
     )
-    return [_token_of(row) for row in rows]
+    return [evolve(_token_of(row), account=row["account"]) for row in rows]
 
 
 def _hash(secret: str) -> str:

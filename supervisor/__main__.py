@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import importlib
+import os
 import sys
+import textwrap
+from typing import Any
 
 import click
 
 from supervisor import exitcodes, names
 from supervisor.commands import COMMANDS
+from supervisor.terminaltext import harmless, say
 from supervisor.version import VERSION
 
 PROG = "regelrecht-supervisor"
+
+_OF_A_PATH = {
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST),
+    *(errno.ELOOP, errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ETXTBSY, errno.EBUSY),
+}
+"""What a folder or a file may be to people: not there, not theirs, full. Other errors of the system are ours to explain."""
 
 
 class LazyGroup(click.Group):
@@ -40,13 +51,29 @@ class LazyGroup(click.Group):
             ctx.fail(f"No such command {args[0]!r}.{hint}")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does. What it says of a wrong argument repeats it, which may be the name of somebody's file."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            error.message = harmless(error.message)  # type: ignore[misc]  # final for those who type, not for click
+            raise
+        except (KeyboardInterrupt, click.Abort, BaseExceptionGroup) as error:
+            if not _interrupted(error):
+                raise
+            say("interrupted", err=True)
+            raise click.exceptions.Exit(exitcodes.INTERRUPTED) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """From the table, so that no command module is imported."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
-_EXIT_CODES = "\n".join(f"  {code}  {text}" for code, text in exitcodes.MEANINGS.items())
+_EXIT_CODES = "\n".join(
+    textwrap.fill(f"{code:>3}  {text}", width=76, initial_indent="  ", subsequent_indent=" " * 7)
+    for code, text in exitcodes.MEANINGS.items()
+)
 EPILOG = f"""\b
 Exit codes:
 {_EXIT_CODES}
@@ -83,14 +110,30 @@ def main() -> None:
         sys.exit(_report(error))
 
 
+def _interrupted(error: BaseException) -> bool:
+    """Whether Ctrl-C is what ended it: the loop wraps that into groups, with what it broke off."""
+    from protocols.failures import leaves
+
+    return any(isinstance(leaf, KeyboardInterrupt | click.Abort) for leaf in leaves(error))
+
+
+def _named(error: BaseException) -> BaseException:
+    """``error``; for a file that cannot be read or written a failure with a name: people gave us its path."""
+    from protocols.failures import Permanent
+
+    if isinstance(error, OSError) and error.filename is not None and error.errno in _OF_A_PATH:
+        name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes | os.PathLike) else "a file"
+        return Permanent(f"{name}: {error.strerror}")
+    return error
+
+
 def _report(error: Exception) -> int:
     """Print a failure that has a name in one line each and return its exit code; anything else is raised on."""
     from protocols.failures import DatabaseUnavailable, InvalidInput, OutcomeUnclear, SupervisorError, leaves
     from supervisor.settings import SettingsFault
-    from supervisor.terminaltext import say
 
-    known = [leaf for leaf in leaves(error) if isinstance(leaf, SettingsFault | SupervisorError)]
-    if not known or len(known) < len(list(leaves(error))):
+    known = [_named(leaf) for leaf in leaves(error)]
+    if not all(isinstance(failure, SettingsFault | SupervisorError) for failure in known):
         raise error
     for failure in known:
         for line in str(failure).splitlines():

@@ -13,7 +13,7 @@ from actors.http.server import ApiServer
 from actors.ports.blobs import open_blobs
 from actors.ports.database import Database
 from protocols.failures import InvalidInput
-from supervisor.settings.ports import blob_settings
+from supervisor.settings.ports import blob_settings, web_rules
 from supervisor.version import VERSION
 
 if TYPE_CHECKING:
@@ -30,9 +30,10 @@ class ApiRole:
     database: Database
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """InvalidInput when the blob store or ``API_MCP`` cannot be used; OSError (in a group) when the port is taken."""
+        """InvalidInput when the blob store cannot be used or the port is taken (then in a group)."""
         area = self.settings.api
-        desk = Desk(self.database, await open_blobs(blob_settings(self.settings.blobs)))
+        blobs = await open_blobs(blob_settings(self.settings.blobs))
+        desk = Desk(self.database, blobs, web=web_rules(self.settings.crawl))
         app = api_app(desk, VERSION, mcp=mcp_endpoint(desk, area.allowed_hosts) if area.mcp else None)
         server = ApiServer(app, area.port, self.lifecycle, host=area.host, grace_s=self.settings.drain.drain_s)
         await server.run(task_status=task_status)
@@ -43,6 +44,12 @@ def mcp_endpoint(desk: Desk, hosts: tuple[str, ...]) -> AsgiApp:
     endpoint: Any = require_mcp().McpEndpoint
     made: AsgiApp = endpoint(desk, VERSION, hosts)
     return made
+
+
+def prepare(settings: Settings) -> None:
+    """To be called before the loop turns: imports take longer than it may be held. InvalidInput: no MCP library."""
+    if settings.api.mcp:
+        require_mcp()
 
 
 def require_mcp() -> Any:

@@ -25,6 +25,7 @@ from protocols.control import CHANNEL as CONTROL_CHANNEL
 from protocols.messages import Phase
 from schema import migrate
 from schema.aftercare import AftercareRules
+from schema.queue.presence import supervisor_session
 from schema.rows import JobType
 from supervisor import exitcodes
 from supervisor.beside import rows_beside
@@ -35,7 +36,7 @@ from supervisor.metrics import Metrics
 from supervisor.repl.dumper import Dumper
 from supervisor.repl.places import folders
 from supervisor.restart import Policy
-from supervisor.roles import Served, ensure_labels, served
+from supervisor.roles import API, Served, ensure_labels, served
 from supervisor.rules import drain_rule, rules_of, slots_of
 from supervisor.settings import Settings
 from supervisor.settings.ports import (
@@ -46,6 +47,7 @@ from supervisor.settings.ports import (
     harvest_settings,
     pipeline_settings,
 )
+from supervisor.startchecks import hints
 from supervisor.taskview import TaskClock
 from supervisor.tree import TREE, House, Row, Tree
 from supervisor.version import VERSION
@@ -65,6 +67,10 @@ def run_supervisor(
     DatabaseUnavailable: no database at the start.
     """
     resolved = served(roles)
+    if API in resolved.actors:
+        from supervisor import apirole
+
+        apirole.prepare(settings)
     make_undumpable()  # no child, and no agent, reads our environment through /proc (D50)
     if os.getpid() == 1:
         _log.warning("this is process 1: orphaned children will pile up; start the image through an init (PR-03)")
@@ -72,8 +78,8 @@ def run_supervisor(
     # the end of the process stays bounded (D12) while the embedded server waits for those who joined it.
     with (
         ExitStack() as to_the_end,
-        Signals() as signals,
-        _database(settings, embedded) as database,
+        Signals(exitcodes.CLEAN if errand is None else exitcodes.INTERRUPTED) as signals,
+        _database(settings, resolved, embedded) as database,
         Guardian() as guardian,
     ):
         become_subreaper()
@@ -84,15 +90,16 @@ def run_supervisor(
 
 
 @contextmanager
-def _database(settings: Settings, embedded: bool) -> Iterator[DatabaseSettings]:
+def _database(settings: Settings, roles: Served, embedded: bool) -> Iterator[DatabaseSettings]:
     """The database that is named, or the embedded one for the time of the block (D25)."""
+    session = supervisor_session(service.role for service in roles.services)
     if settings.database.url is not None and not embedded:
-        yield database_settings(settings.database, settings.database.url)
+        yield database_settings(settings.database, settings.database.url, session=session)
         return
     from supervisor.embedded import embedded_server
 
     with embedded_server(embedded_settings(settings.embedded), must_own=True) as server:
-        yield database_settings(settings.database, server.url)
+        yield database_settings(settings.database, server.url, session=session)
 
 
 @define
@@ -160,12 +167,14 @@ class Supervisor:
                 for job_type, factory in service.factories.items():
                     handlers[job_type] = await stack.enter_async_context(factory(means))
             self.tree = self._grow(database, queue, handlers)
-            for warning in (*self.settings.warnings, self.roles.split_hint(self.settings.blobs)):
+            split = self.roles.split_hint(self.settings.blobs)
+            for warning in (*self.settings.warnings, split, *hints(self.settings, self.roles)):
                 if warning is not None:
                     _log.warning("settings", hint=warning)
             await self.tree.run()
         self.lifecycle.advance(Phase.GONE)
-        self.signals.exit_code = self.drain.exit_code
+        if self.errand is None:  # else who breaks off what is left to do interrupts a command
+            self.signals.exit_code = self.drain.exit_code
         _log.info("gone", exit_code=self.drain.exit_code)
         return self.drain.exit_code
 

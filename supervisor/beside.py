@@ -20,6 +20,7 @@ from schema.retention import Batch
 from supervisor import logs
 from supervisor.metrics import Metrics
 from supervisor.repl import places
+from supervisor.repl.pipelines import PipelineDesk
 from supervisor.repl.scene import Scene, everything, from_outside
 from supervisor.repl.server import ReplServer
 from supervisor.repl.session import SessionRule
@@ -45,10 +46,8 @@ def rows_beside(supervisor: Supervisor, house: House, database: Database) -> Ite
         result_gauges(supervisor.metrics, results)
         yield Row("results", Policy.PERMANENT, lambda _: results, "deletes results that nobody wants any more")
     if SCHEDULER in supervisor.roles.actors:
-        area = supervisor.settings.pipelines
-        tick = ScheduleTick(database, ScheduleRules(misfire_grace_s=area.misfire_grace_s), batch=area.tick_batch)
-        tick_rule = TickRule(expiry_s=area.tick_expiry_s)
-        scheduler = Scheduler(tick, supervisor.lifecycle, tick_rule, meter=supervisor.metrics)
+        tick_rule = TickRule(expiry_s=supervisor.settings.pipelines.tick_expiry_s)
+        scheduler = Scheduler(_tick(supervisor, database), supervisor.lifecycle, tick_rule, meter=supervisor.metrics)
         yield Row("scheduler", Policy.PERMANENT, lambda _: scheduler, "fires due pipelines, queues due connectors")
     if API in supervisor.roles.actors:
         from supervisor.apirole import ApiRole
@@ -76,6 +75,11 @@ def rows_beside(supervisor: Supervisor, house: House, database: Database) -> Ite
             lambda _: ReplServer(scene(), paths, supervisor.redact, rule),
             "the debug prompt",
         )
+
+
+def _tick(supervisor: Supervisor, database: Database) -> ScheduleTick:
+    area = supervisor.settings.pipelines
+    return ScheduleTick(database, ScheduleRules(misfire_grace_s=area.misfire_grace_s), batch=area.tick_batch)
 
 
 def result_gauges(metrics: Metrics, results: ResultJanitor) -> None:
@@ -116,4 +120,5 @@ def scene_of(supervisor: Supervisor, database: Database, housekeeping: Housekeep
         supervisor.settings.logging.level,
         figures=lambda: database.statistics,
         paused=lambda: housekeeping.paused,
+        pipelines=PipelineDesk(database, _tick(supervisor, database)),
     )

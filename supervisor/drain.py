@@ -132,7 +132,7 @@ class Ends:
 class Signals:
     """SIGTERM and SIGINT alike (PR-06), from before the first actor until after the last (SD-05).
 
-    Before the loop runs, a signal ends the process at once, orderly, with exit code 0. While the loop starts it is kept.
+    Before the loop runs, a signal ends the process at once, orderly, with ``exit_code``. While the loop starts it is kept.
     The third signal does what it does by default, even when the loop is stuck.
     """
 

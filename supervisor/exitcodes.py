@@ -17,16 +17,20 @@ JOB_FAILED: Final = 3
 """The awaited job failed."""
 
 DATABASE_UNREACHABLE: Final = 4
-"""The database cannot be reached, or nobody runs the awaited job."""
+"""The database cannot be reached, or nobody is there: to run the awaited job, to answer the prompt."""
 
 WAIT_TIMED_OUT: Final = 5
-"""The awaited job did not end in time; it goes on."""
+"""The awaited job did not end in time; it goes on, or waits for a supervisor."""
+
+INTERRUPTED: Final = 130
+"""Ctrl-C ended the command before its work was done, as shells tell it. A drained ``run`` is CLEAN."""
 
 MEANINGS: Final = {
     CLEAN: "done, or drained as asked",
     ESCALATED: "the supervisor gave up (restart limit, resource breaker, heartbeat, forced end) or a command failed",
     USAGE: "wrong command line or settings; nothing was started",
     JOB_FAILED: "the awaited job failed",
-    DATABASE_UNREACHABLE: "database unreachable, or no supervisor runs the awaited job",
-    WAIT_TIMED_OUT: "the awaited job did not end in time; it goes on",
+    DATABASE_UNREACHABLE: "database unreachable, or no supervisor runs: for the awaited job, or to answer `repl`",
+    WAIT_TIMED_OUT: "the awaited job did not end in time; it goes on, or waits for a supervisor",
+    INTERRUPTED: "interrupted before it was done (Ctrl-C); an awaited job stays in the queue",
 }

@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from actors.ports.binding import binding
 from actors.ports.lifecycle import Lifecycle
 from protocols.messages import Phase
 from schema.queue.terms import BudgetView
@@ -88,12 +89,13 @@ class HealthServer:
     urls: tuple[str, ...] = ()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Bound before it is ready. OSError (in a group) when the port is taken."""
+        """Bound before it is ready. InvalidInput (in a group) when the port is taken."""
         async with trio.open_nursery() as nursery:
             stop = partial(self.lifecycle.reached, Phase.CLOSING)
             app = cast(Any, self.app)  # its type and the server's do not know each other
             served = partial(serve, app, self._config(), shutdown_trigger=stop)
-            self.urls = tuple(await nursery.start(served))
+            with binding(self.port, "HEALTH_PORT"):
+                self.urls = tuple(await nursery.start(served))
             _log.info("health endpoint", urls=self.urls)
             task_status.started()
 

@@ -4,35 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from attrs import frozen
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from protocols.budget import hourly_cap
 from schema.overview import Overview
 from schema.queue.views import EndedBadly, HeldJob
 from schema.rows import JobStatus
+from supervisor.budgettext import UNKNOWN, Budget, hour_text, refusal
 from supervisor.progresstext import progress_text
+from supervisor.tables import FittedTable
 from supervisor.taskview import duration
 from supervisor.terminaltext import harmless
 
-_WIDEST_CELL: Final = 26
-"""``document_convert 1a2b3c4d`` and a usual law id fit; the id of a conversion, which holds a path, is cut."""
 _WIDEST_HOLDER: Final = 18
-_LEAST_REST: Final = 12
 _QUIET_BEAT_S: Final = 90
 """Three beats at the default: a holder that was silent for longer is in trouble."""
-
-
-@frozen
-class Budget:
-    """The hourly claude limit as configured where ``status`` runs; None: not configured there."""
-
-    hourly_limit: int | None
-    night_multiplier: int = 1
 
 
 def render(seen: Overview, budget: Budget, *, note: str = "") -> RenderableType:
@@ -57,8 +45,8 @@ def _headline(seen: Overview, note: str) -> Text:
     return line
 
 
-def _depth(seen: Overview) -> Table:
-    table = _table(("QUEUE", "left"), ("PENDING", "right"), ("LATER", "right"), ("RUNNING", "right"), ("DONE", "right"), ("FAILED", "right"))  # fmt: skip
+def _depth(seen: Overview) -> FittedTable:
+    rows = []
     for job_type in dict.fromkeys(count.job_type for count in seen.counts):
         by_status = {count.status: count for count in seen.counts if count.job_type == job_type}
         pending = by_status.get(JobStatus.PENDING)
@@ -68,10 +56,9 @@ def _depth(seen: Overview) -> Table:
             by_status[status].count if status in by_status else 0
             for status in (JobStatus.PROCESSING, JobStatus.COMPLETED, JobStatus.FAILED)
         ]
-        table.add_row(Text(job_type), *(f"{figure:,}" if figure else "·" for figure in figures))
-    if not seen.counts:
-        table.add_row(Text("(no jobs)"), *[""] * 5)
-    return table
+        rows.append((job_type, *(f"{figure:,}" if figure else "·" for figure in figures)))
+    numbers = ("PENDING", "LATER", "RUNNING", "DONE", "FAILED")
+    return FittedTable(("QUEUE", *numbers), rows or [("(no jobs)", *[""] * 5)], flexible=(), right=numbers)
 
 
 def _budget_lines(seen: Overview, budget: Budget) -> list[Text]:
@@ -81,18 +68,19 @@ def _budget_lines(seen: Overview, budget: Budget) -> list[Text]:
 
 def budget_line(seen: Overview, budget: Budget) -> tuple[str, bool]:
     """The line about claude, and whether jobs wait because of it."""
-    hour, waiting = seen.claude.local_hour, seen.claude.waiting
-    since = f"claude runs since {hour:02}:00: {seen.claude.runs}"
-    if budget.hourly_limit is None:
-        return f"{since}; the limit is not known here (ENRICH_HOURLY_LIMIT)", False
-    cap = hourly_cap(budget.hourly_limit, budget.night_multiplier, hour)
-    jobs = "1 job" if waiting == 1 else f"{waiting:,} jobs"
+    claude = seen.claude
+    cap = budget.cap(claude.local_hour)
+    since = f"claude runs since {hour_text(claude.local_hour)}: {claude.runs}"
+    jobs = "1 job" if claude.waiting == 1 else f"{claude.waiting:,} jobs"
+    if cap is None:
+        return f"{since}; {UNKNOWN}{f', {jobs} waiting' if claude.waiting else ''}", claude.waiting > 0
     if cap == 0:
-        return f"{since}; none is allowed (limit 0), {jobs} waiting", waiting > 0
-    if seen.claude.runs >= cap:
-        wait = f"{jobs} waiting for next hour ({seen.claude.next_hour:02}:00)" if waiting else "next at the full hour"
-        return f"{since} of {cap}; {wait}", waiting > 0
-    return f"{since} of {cap}", False
+        return f"{since}; {refusal(cap, claude.runs, claude.next_hour)}, {jobs} waiting", claude.waiting > 0
+    if claude.runs < cap:
+        return f"{since} of {cap}", False
+    if claude.waiting:
+        return f"{since} of {cap}; {jobs} waiting for next hour ({hour_text(claude.next_hour)})", True
+    return f"{since} of {cap}; next at the full hour", False
 
 
 def pause_lines(seen: Overview) -> list[str]:
@@ -115,21 +103,22 @@ def _by(who: str, why: str) -> str:
     return (f", by {who}" if who else "") + (f": {why}" if why else "")
 
 
-def _running(seen: Overview) -> Table:
+def _running(seen: Overview) -> FittedTable:
     total = sum(count.count for count in seen.counts if count.status is JobStatus.PROCESSING)
     title = "RUNNING" if total <= len(seen.running) else f"RUNNING (longest {len(seen.running)} of {total})"
-    table = _table((title, "left"), ("LAW", "left"), ("HOLDER", "left"), ("AGE", "right"), ("BEAT", "right"), ("PROGRESS", "left"))  # fmt: skip
-    for job in seen.running:
-        beat = Text(duration(job.beat_age_s), style="red" if job.beat_age_s > _QUIET_BEAT_S else "")
-        table.add_row(
-            Text(f"{job.job_type} {str(job.id)[:8]}"),
-            Text(harmless(job.law_id)),
-            Text(_tail(harmless(job.holder or "(signs nothing)"))),
+    rows = [
+        (
+            f"{job.job_type} {str(job.id)[:8]}",
+            job.law_id,
+            _tail(harmless(job.holder or "(signs nothing)")),
             duration(job.age_s),
-            beat,
-            Text(harmless(progress_words(job))),
+            Text(duration(job.beat_age_s), style="red" if job.beat_age_s > _QUIET_BEAT_S else ""),
+            progress_words(job),
         )
-    return table
+        for job in seen.running
+    ]
+    headings = (title, "LAW", "HOLDER", "AGE", "BEAT", "PROGRESS")
+    return FittedTable(headings, rows, flexible=("PROGRESS", "LAW", "HOLDER"), right=("AGE", "BEAT"))
 
 
 def _tail(holder: str) -> str:
@@ -144,33 +133,11 @@ def progress_words(job: HeldJob) -> str:
     return " ".join([*words, progress_text(job.progress)]).rstrip()
 
 
-def _failures(failures: Sequence[EndedBadly], now: dt.datetime) -> Table:
-    table = _table(("FAILED", "left"), ("AGO", "right"), ("LAW", "left"), ("WHY", "left"))
+def _failures(failures: Sequence[EndedBadly], now: dt.datetime) -> FittedTable:
+    rows = []
     for one in failures:
         why = " ".join(one.error.split()) or "(no reason was given)"
-        kind = f"{one.kind}: " if one.kind else ""
         ago = duration((now - one.at).total_seconds())
-        table.add_row(
-            Text(f"{one.job_type} {str(one.id)[:8]}"), ago, Text(harmless(one.law_id)), Text(harmless(kind + why))
-        )
-    return table
-
-
-def _table(*columns: tuple[str, Any]) -> Table:
-    """A left-aligned last column takes what is left of the line, and loses its end first; long cells end in dots."""
-    *_, (_, last) = columns
-    table = Table(
-        box=None, pad_edge=False, header_style="bold", show_edge=False, padding=(0, 2, 0, 0), expand=last == "left"
-    )
-    for number, (heading, justify) in enumerate(columns, start=1):
-        rest = number == len(columns) and justify == "left"
-        table.add_column(
-            heading,
-            justify=justify,
-            overflow="ellipsis",
-            no_wrap=True,
-            ratio=1 if rest else None,
-            min_width=_LEAST_REST if rest else None,
-            max_width=None if rest else _WIDEST_CELL,
-        )
-    return table
+        kind = f"{one.kind}: " if one.kind else ""
+        rows.append((f"{one.job_type} {str(one.id)[:8]}", ago, one.law_id, kind + why))
+    return FittedTable(("FAILED", "AGO", "LAW", "WHY"), rows, flexible=("WHY", "LAW"), right=("AGO",))

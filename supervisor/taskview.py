@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import textwrap
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -183,21 +184,35 @@ def _is_shielded(status: Any, nursery: Any) -> bool:
 
 
 _IN_WORDS: Final = {"__aexit__": "waits for the tasks below", "__anext__": "waits for the next message"}
-_WIDEST_NAME: Final = 80
+LINE: Final = 80
+"""Columns that a terminal has at least."""
+_BESIDE: Final = 17
+"""Columns for both ages."""
 
 
 def render(task: TaskView, about: Mapping[str, str] | None = None) -> list[str]:
-    """One line a task, indented by depth. ``about`` adds a few words to tasks of these names."""
-    rows = []
+    """Tasks indented by depth, each with its ages first, so that what is too long for a line goes on below its name.
+
+    ``about`` adds a few words to tasks of these names.
+    """
+    lines = [f"{'AGE':>7} {'IDLE':>7}  TASK, and where it waits"]
     for depth, one in task.walk():
-        label = "  " * depth + one.name + (f": {about[one.name]}" if about and one.name in about else "")
-        rows.append((label, one))
-    width = min(_WIDEST_NAME, max(len(label) for label, _ in rows))
-    lines = [f"{'TASK':<{width}} {'AGE':>7} {'IDLE':>7}  WHERE IT WAITS"]
-    lines += [
-        f"{label:<{width}} {duration(one.age_s):>7} {duration(one.idle_s):>7}  {_state(one)}" for label, one in rows
-    ]
+        ages = f"{duration(one.age_s):>7} {duration(one.idle_s):>7}  "
+        label = one.name + (f": {about[one.name]}" if about and one.name in about else "")
+        lines += folded(f"{ages}{'  ' * depth}{label} · {_state(one)}", _BESIDE + 2 * depth + 4)
     return lines
+
+
+def folded(text: str, indent: int) -> list[str]:
+    """``text`` in lines of 80 columns, all but the first indented. No word is broken: a position in code can be copied."""
+    return textwrap.wrap(
+        text,
+        width=max(LINE, indent + 30),
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+    )
 
 
 def _state(one: TaskView) -> str:

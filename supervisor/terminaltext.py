@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import click
+
 _OBEYED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters but for line ends and tabs, marks of direction, and halves of characters."""
 
@@ -16,3 +18,14 @@ _OBEYED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u20
 def harmless(text: str) -> str:
     """``text`` as it may be shown."""
     return _OBEYED.sub("\ufffd", text)
+
+
+def say(text: str, *, err: bool = False, bold: bool = False) -> None:
+    """A line on stdout, or on stderr. What commands print comes through here, ``say_json`` or ``session.print_table``."""
+    shown = harmless(text)
+    click.echo(click.style(shown, bold=True) if bold else shown, err=err)
+
+
+def say_json(text: str) -> None:
+    """A JSON text on stdout. What a terminal would obey is escaped in it, so that a program reads what there was."""
+    click.echo(_OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text))

@@ -24,6 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from actors.http.faults import Problem, problem_of
 from actors.http.history import ReadRuns, run_reader
+from actors.http.mcpstreams import AnsweredToTheEnd, Answering, Unanswered
 from actors.http.operations import MAX_BODY_BYTES, READ, Desk, principal_of
 from actors.http.reading import Request, read_fields
 from actors.ports.database import Units
@@ -75,10 +76,14 @@ def build_server(read: ReadRuns | None, version: str) -> Server[Any]:
 
 
 async def serve_stdio(database: Units, workspace_id: int, version: str) -> None:
-    """Until stdin ends. Nothing else may write to stdout meanwhile; logs go to stderr."""
+    """Until stdin has ended and what was read of it is answered. Nothing else may write to stdout meanwhile; logs go to
+    stderr.
+    """
     server = build_server(run_reader(database, workspace_id), version)
     async with stdio_server() as (receive, send):
-        await server.run(receive, send, server.create_initialization_options())
+        unanswered = Unanswered()
+        reads, writes = AnsweredToTheEnd(receive, unanswered), Answering(send, unanswered)
+        await server.run(reads, writes, server.create_initialization_options())
 
 
 @frozen

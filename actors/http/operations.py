@@ -21,6 +21,7 @@ from actors.http.reading import Request, read_body, read_fields
 from actors.ports.blobs import Blobs
 from actors.ports.database import Units
 from protocols.connectors import CONNECTORS, ConnectorRegistry
+from protocols.webpolicy import WebRules
 from schema.tokens import Principal, authenticate
 
 _log = structlog.get_logger(__name__)
@@ -41,11 +42,15 @@ _CLOSE: Final = {"Connection": "close"}
 
 @frozen
 class Desk:
-    """What operations work with. ``deadline_s`` bounds everything but the sending of an answer."""
+    """What operations work with. ``web``: the URLs that crawls may fetch, so that others are not even written.
+
+    ``deadline_s`` bounds everything but the sending of an answer.
+    """
 
     database: Units
     blobs: Blobs
     registry: ConnectorRegistry = CONNECTORS
+    web: WebRules = field(factory=WebRules)
     deadline_s: float = DEADLINE_S
 
 
@@ -167,7 +172,7 @@ async def _perform(desk: Desk, operation: Operation, request: HttpRequest) -> Re
     query = None
     if operation.query is not None:
         query = read_fields(operation.query, dict(request.query_params), prefix="query.")
-    body = None if operation.body is None else await _body(operation.body, request)
+    body = None if operation.body is None else await _body(operation.body, request, desk.web)
     done = await operation.work(desk, Call(principal, ids, query, body, request.headers))
     if isinstance(done, Response):
         return done
@@ -176,11 +181,11 @@ async def _perform(desk: Desk, operation: Operation, request: HttpRequest) -> Re
     return Response(msgspec.json.encode(done), operation.status, media_type="application/json")
 
 
-async def _body(kind: type[Request], request: HttpRequest) -> Request:
+async def _body(kind: type[Request], request: HttpRequest, web: WebRules) -> Request:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
         raise Problem(415, "unsupported_media_type", "send JSON, with Content-Type: application/json")
-    return read_body(kind, await _limited(request))
+    return read_body(kind, await _limited(request), web)
 
 
 async def _limited(request: HttpRequest) -> bytes:

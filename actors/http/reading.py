@@ -8,9 +8,11 @@ from typing import Any, ClassVar, Final, TypeVar
 import msgspec
 
 from actors.http.faults import FieldFault, invalid
+from protocols.webpolicy import WebRules
 
 MAX_FAULTS: Final = 50
 _SHOWN: Final = 60
+_DEFAULT_WEB: Final = WebRules()
 
 
 class Request(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -20,15 +22,18 @@ class Request(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """True for queries: their values arrive as text."""
 
     @classmethod
-    def check(cls, given: Mapping[str, Any]) -> Iterable[FieldFault]:
-        """What annotations cannot say, over the fields that were given and are well-formed by themselves."""
+    def check(cls, given: Mapping[str, Any], web: WebRules) -> Iterable[FieldFault]:
+        """What annotations cannot say, over the fields that were given and are well-formed by themselves.
+
+        ``web``: which URLs may be fetched in this installation.
+        """
         return ()
 
 
 R = TypeVar("R", bound=Request)
 
 
-def read_body(kind: type[R], body: bytes) -> R:
+def read_body(kind: type[R], body: bytes, web: WebRules = _DEFAULT_WEB) -> R:
     """A ``Problem`` (422) lists all faults."""
     try:
         document = msgspec.json.decode(body)
@@ -37,10 +42,10 @@ def read_body(kind: type[R], body: bytes) -> R:
         raise invalid([FieldFault("body", f"no JSON: {why[:200]}")]) from None
     if not isinstance(document, dict):
         raise invalid([FieldFault("body", "expected a JSON object")])
-    return read_fields(kind, document)
+    return read_fields(kind, document, web=web)
 
 
-def read_fields(kind: type[R], given: Mapping[str, Any], *, prefix: str = "") -> R:
+def read_fields(kind: type[R], given: Mapping[str, Any], *, prefix: str = "", web: WebRules = _DEFAULT_WEB) -> R:
     """A ``Problem`` (422) lists all faults. Fields that were not sent keep their default, which may be UNSET."""
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     unknown = f"unknown field; this request takes {', '.join(fields) or 'none'}"
@@ -55,7 +60,7 @@ def read_fields(kind: type[R], given: Mapping[str, Any], *, prefix: str = "") ->
             values[field.name] = msgspec.convert(given[name], field.type, strict=not kind.lax)
         except msgspec.ValidationError as error:
             faults.append(FieldFault(f"{prefix}{name}", str(error)))
-    faults += [FieldFault(f"{prefix}{fault.field}", fault.message) for fault in kind.check(values)]
+    faults += [FieldFault(f"{prefix}{fault.field}", fault.message) for fault in kind.check(values, web)]
     if faults:
         raise invalid(faults[:MAX_FAULTS])
     return kind(**values)

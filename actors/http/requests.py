@@ -10,9 +10,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from actors.http.faults import FieldFault
 from actors.http.reading import Request
-from protocols.crawl import INITIAL_URLS, parse_webcrawler_urls
+from protocols.crawl import INITIAL_URLS, parse_webcrawler_urls, recognisable
 from protocols.schedule import InvalidSchedule, parse_schedule
-from protocols.webpolicy import UrlRefused, ascii_url
+from protocols.webpolicy import UrlRefused, WebRules, parse_url
 from schema.pipelines.manage import MAX_CONFIG_BYTES
 
 _URL_FAULTS: Final = 20
@@ -70,8 +70,8 @@ class PipelineCreate(Request):
     enabled: bool = True
 
     @classmethod
-    def check(cls, given: Mapping[str, Any]) -> Iterator[FieldFault]:
-        yield from _shared_faults(given)
+    def check(cls, given: Mapping[str, Any], web: WebRules) -> Iterator[FieldFault]:
+        yield from _shared_faults(given, web)
         if given.get("schedule_cron") is not None and given.get("connector_id") is None:
             yield FieldFault("schedule_cron", "a pipeline without connector is filled by uploads: it has no schedule")
 
@@ -88,8 +88,8 @@ class PipelineUpdate(Request):
     enabled: bool | UnsetType = UNSET
 
     @classmethod
-    def check(cls, given: Mapping[str, Any]) -> Iterator[FieldFault]:
-        yield from _shared_faults(given)
+    def check(cls, given: Mapping[str, Any], web: WebRules) -> Iterator[FieldFault]:
+        yield from _shared_faults(given, web)
 
 
 class ConnectorCreate(Request):
@@ -104,8 +104,8 @@ class ConnectorCreate(Request):
     indexing_frequency_minutes: Minutes | None = None
 
     @classmethod
-    def check(cls, given: Mapping[str, Any]) -> Iterator[FieldFault]:
-        yield from _shared_faults(given)
+    def check(cls, given: Mapping[str, Any], web: WebRules) -> Iterator[FieldFault]:
+        yield from _shared_faults(given, web)
 
 
 class ConnectorUpdate(Request):
@@ -118,8 +118,8 @@ class ConnectorUpdate(Request):
     indexing_frequency_minutes: Minutes | UnsetType | None = UNSET
 
     @classmethod
-    def check(cls, given: Mapping[str, Any]) -> Iterator[FieldFault]:
-        yield from _shared_faults(given)
+    def check(cls, given: Mapping[str, Any], web: WebRules) -> Iterator[FieldFault]:
+        yield from _shared_faults(given, web)
 
 
 class FolderCreate(Request):
@@ -131,8 +131,8 @@ class FolderCreate(Request):
     position: Position = "a0"
 
     @classmethod
-    def check(cls, given: Mapping[str, Any]) -> Iterable[FieldFault]:
-        return _shared_faults(given)
+    def check(cls, given: Mapping[str, Any], web: WebRules) -> Iterable[FieldFault]:
+        return _shared_faults(given, web)
 
 
 class FolderUpdate(Request):
@@ -143,31 +143,31 @@ class FolderUpdate(Request):
     position: Position | UnsetType = UNSET
 
     @classmethod
-    def check(cls, given: Mapping[str, Any]) -> Iterable[FieldFault]:
-        return _shared_faults(given)
+    def check(cls, given: Mapping[str, Any], web: WebRules) -> Iterable[FieldFault]:
+        return _shared_faults(given, web)
 
 
-def _shared_faults(given: Mapping[str, Any]) -> Iterator[FieldFault]:
-    """What can be judged by reading, in the fields that several requests have."""
+def _shared_faults(given: Mapping[str, Any], web: WebRules) -> Iterator[FieldFault]:
+    """What can be judged without asking database or network, in the fields that several requests have."""
     if "name" in given and not given["name"].strip():
         yield FieldFault("name", "must not be blank")
     if "config" in given:
-        yield from _config_faults(given["config"])
+        yield from _config_faults(given["config"], web)
     cron, zone = given.get("schedule_cron"), given.get("schedule_timezone")
     if cron is not None or zone is not None:
         yield from _schedule_faults(cron, zone)
 
 
-def _config_faults(config: Mapping[str, Any]) -> Iterator[FieldFault]:
+def _config_faults(config: Mapping[str, Any], web: WebRules) -> Iterator[FieldFault]:
     if len(msgspec.json.encode(config)) > MAX_CONFIG_BYTES:
         yield FieldFault("config", f"is larger than {MAX_CONFIG_BYTES} bytes")
         return
     found = 0
     for number, url in enumerate(parse_webcrawler_urls(config.get(INITIAL_URLS))):
         try:
-            ascii_url(url)
+            parse_url(url, web)
         except UrlRefused as refused:
-            yield FieldFault(f"config.{INITIAL_URLS}[{number}]", refused.message)
+            yield FieldFault(f"config.{INITIAL_URLS}[{number}]", f"{recognisable(url)}: {refused.message}")
             found += 1
             if found == _URL_FAULTS:
                 return

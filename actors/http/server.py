@@ -12,6 +12,7 @@ from hypercorn.config import Config
 from starlette.applications import Starlette
 
 from actors.http.connections import Connections
+from actors.ports.binding import binding
 from actors.ports.lifecycle import Lifecycle
 from protocols.messages import Phase
 
@@ -36,11 +37,12 @@ class ApiServer:
     urls: tuple[str, ...] = field(init=False, default=())
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Bound before it is ready. OSError (in a group) when the port is taken."""
+        """Bound before it is ready. InvalidInput (in a group) when the port is taken."""
         connections = Connections(self.app, _config(), self.grace_s)
         stop = partial(self.lifecycle.reached, Phase.DRAINING)
         async with trio.open_nursery() as nursery:
-            self.urls = await nursery.start(connections.serve, self.host, self.port, stop)
+            with binding(self.port, "API_PORT", host=self.host, host_setting="API_HOST"):
+                self.urls = await nursery.start(connections.serve, self.host, self.port, stop)
             _log.info("api", urls=self.urls)
             task_status.started()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -92,6 +93,20 @@ class Fetcher:
         if self._cache is not None:
             await trio.to_thread.run_sync(self._cache.drop, url)
 
+    def _unreached(self, url: str, error: httpx.ConnectError) -> DownloadFailed:
+        """Nobody is there, or no network: what a person can do about it."""
+        parts, settings = urlsplit(url), self.settings
+        bases = {
+            "BWB_REPOSITORY_URL": settings.bwb_repository_url,
+            "CVDR_REPOSITORY_URL": settings.cvdr_repository_url,
+            "BWB_SRU_URL": settings.bwb_sru_url,
+            "CVDR_SRU_URL": settings.cvdr_sru_url,
+        }
+        names = " or ".join(name for name, base in bases.items() if url.startswith(base))
+        advice = f"check the network, or {names}" if names else "check the network"
+        shown = parts._replace(query="", fragment="").geturl()  # of a search the query is long and says nothing here
+        return DownloadFailed(f"{shown}: {parts.hostname} cannot be reached ({_words(error)}): {advice}", url=url)
+
     async def _with_retries(self, url: str, purpose: Purpose, limit: int) -> Fetched:
         cached = None
         if self._cache is not None and purpose is not Purpose.SEARCH:
@@ -106,6 +121,8 @@ class Fetcher:
                 failure, asked_s = error, None
             except httpx.TimeoutException as error:
                 failure, asked_s = DownloadTimedOut(f"{url}: no answer in time ({_words(error)})", url=url), None
+            except httpx.ConnectError as error:
+                failure, asked_s = self._unreached(url, error), None
             except httpx.TransportError as error:
                 failure, asked_s = DownloadFailed(f"{url}: {_words(error)}", url=url), None
             pause_s = self._pause_s(attempt, asked_s)
@@ -256,5 +273,8 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+_ERRNO = re.compile(r"^\[Errno -?\d+\] ")
+
+
 def _words(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    return _ERRNO.sub("", str(error)) or type(error).__name__

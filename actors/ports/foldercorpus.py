@@ -29,6 +29,8 @@ class FolderCorpus:
     """A :class:`protocols.corpus.CorpusPort` over a folder. It has no commits: ``at`` is ignored, ``tip`` is None."""
 
     root: Path
+    named_by: str = "REGULATION_REPO_PATH"
+    """Where people gave ``root``, for them to look at when it cannot be used."""
     _turn: trio.Lock = field(init=False, factory=trio.Lock, repr=False)
 
     async def tip(self, *, max_age_s: float = 0.0) -> str | None:
@@ -67,7 +69,7 @@ class FolderCorpus:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _named(error, path) from error
+            raise self._named(error, path) from error
 
     def _existing(self, paths: Sequence[str]) -> tuple[str, ...]:
         return tuple(path for path in paths if self._is_file(path))
@@ -80,7 +82,7 @@ class FolderCorpus:
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
-            raise _named(error, path) from error
+            raise self._named(error, path) from error
 
     def _write(self, change: FileChange) -> None:
         *folders, name = change.path.split("/")
@@ -93,7 +95,7 @@ class FolderCorpus:
                 os.fsync(folder)
         except OSError as error:
             if change.content is not None or not isinstance(error, FileNotFoundError):
-                raise _named(error, change.path) from error
+                raise self._named(error, change.path) from error
 
     @contextmanager
     def _folder(self, names: list[str], *, create: bool) -> Iterator[int]:
@@ -119,6 +121,18 @@ class FolderCorpus:
             found += [str((Path(parent) / name).relative_to(self.root)) for name in names if not name.startswith(".")]
         return tuple(sorted(found))
 
+    def _named(self, error: OSError, path: str) -> CorpusUnavailable | ResourceExhausted:
+        file = self.root / path
+        if error.errno in _FULL:
+            return ResourceExhausted(f"cannot write {file}: {error.strerror}", errno=error.errno)
+        if error.filename is not None and Path(os.fsdecode(error.filename)) in (self.root, *self.root.parents):
+            return CorpusUnavailable(f"{self.root} ({self.named_by}) cannot be made or used: {error.strerror}")
+        if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+            return CorpusUnavailable(
+                f"{file}: a part of this path is a symbolic link or a file; nothing is written through it"
+            )
+        return CorpusUnavailable(f"{file}: {error.strerror}")
+
 
 def _replace(folder: int, name: str, content: bytes) -> None:
     temporary = f".{name}.{uuid4().hex}"
@@ -133,13 +147,3 @@ def _replace(folder: int, name: str, content: bytes) -> None:
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
         raise
-
-
-def _named(error: OSError, path: str) -> CorpusUnavailable | ResourceExhausted:
-    if error.errno in _FULL:
-        return ResourceExhausted(f"cannot write {path}: {error.strerror}", errno=error.errno)
-    if error.errno in {errno.ELOOP, errno.ENOTDIR}:
-        return CorpusUnavailable(
-            f"{path}: a part of this path is a symbolic link or a file; nothing is written through it"
-        )
-    return CorpusUnavailable(f"{path}: {error.strerror}")

@@ -67,6 +67,8 @@ class AgentCommand:
     writable: tuple[Path, ...]
     readable: tuple[Path, ...] = ()
     stdin: bytes | None = field(default=None, repr=False)
+    named_by: str = ""
+    """The setting that names the program, for people who look for it in vain."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -171,7 +173,8 @@ def _order(command: AgentCommand, grace_s: float) -> bytes:
     """Permanent when there is no such program or folder."""
     program = shutil.which(command.argv[0], path=command.env.get("PATH", os.defpath))
     if program is None:
-        raise Permanent(f"cannot start {command.argv[0]}: not found; install it or mend the path")
+        how = f"name it with {command.named_by}" if command.named_by else "mend the path"
+        raise Permanent(f"cannot start {command.argv[0]}: not found; install it or {how}")
     if not command.cwd.is_dir():
         raise Permanent(f"cannot start {command.argv[0]}: {command.cwd} is no folder")
     certificates = (command.env[name] for name in CERTIFICATE_VARIABLES if name in command.env)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -13,12 +14,18 @@ from protocols.scrub import scrub_text
 from schema.connection import Connection
 
 PERMISSIONS: Final = ("connectors:create", "connectors:read", "connectors:update", "connectors:delete")
+_ADDRESS: Final = re.compile(r"[^@\s\x00-\x1f\x7f<>,;]+@[^@\s\x00-\x1f\x7f<>,;]+")
+"""Enough to tell an address from a name; whether it takes mail only mail can tell."""
 
 
 class AccountNotFound(InvalidInput):
     """No account is meant by this, or more than one."""
 
     kind = "account_not_found"
+
+
+class AccountAmbiguous(AccountNotFound):
+    """More than one account is meant by this."""
 
 
 class WorkspaceNotFound(InvalidInput):
@@ -39,13 +46,34 @@ async def find_account(connection: Connection, who: str) -> UUID:
     rows = await connection.fetch(
         "SELECT id FROM accounts WHERE id::text = lower($1) OR person_sub = $1 OR lower(email) = lower($1) LIMIT 2", who
     )
-    if len(rows) != 1:
-        raise AccountNotFound(f"{'no' if not rows else 'more than one'} account is meant by {who!r}")
+    if len(rows) > 1:
+        raise AccountAmbiguous(f"more than one account is meant by {who[:200]!r}: give its id")
+    if not rows:
+        raise AccountNotFound(
+            f"no account has the id, subject or e-mail address {who[:200]!r}. The platform makes accounts when people log "
+            "in; without it, `workspace create` and `member add` make one with --new-account"
+        )
     return UUID(int=rows[0]["id"].int)
 
 
+async def find_or_create_account(connection: Connection, who: str) -> UUID:
+    """As ``find_account``; where there is none, a new one with ``who`` as its address. InvalidInput when it is none."""
+    try:
+        return await find_account(connection, who)
+    except AccountAmbiguous:
+        raise
+    except AccountNotFound:
+        return await create_account(connection, subject=who, email=who, name=who)
+
+
 async def create_account(connection: Connection, *, subject: str, email: str, name: str) -> UUID:
-    """An account for a database without the platform's own log-in. InvalidInput when subject or address is taken."""
+    """An account for a database without the platform's own log-in. InvalidInput: no address, or one that is taken, as
+    the subject may be.
+    """
+    if len(email) > 254 or not _ADDRESS.fullmatch(email):
+        raise InvalidInput(
+            f"{email[:200]!r} is no e-mail address, which a new account needs: expected name@example.org"
+        )
     created = await connection.fetchval(
         "INSERT INTO accounts (person_sub, email, name) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING id",
         scrub_text(subject),

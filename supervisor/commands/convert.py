@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +28,8 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     epilog="""\b
 Examples:
   regelrecht-supervisor convert BWBR0018451_2025-01-01_0.xml
-  regelrecht-supervisor convert toestand.xml --wti BWBR0018451.WTI --leaf -o law.yaml
+  regelrecht-supervisor convert toestand.xml --wti BWBR0018451.WTI --leaf \\
+      -o law.yaml
   regelrecht-supervisor convert --loss-report laws/*.xml
 """
 )
@@ -76,14 +79,7 @@ def command(
         from supervisor.commands import lossreport
 
         sys.exit(lossreport.report([(path, content_of(path)) for path in texts], first_day, chosen, as_json=as_json))
-    conversion = _convert(
-        content_of(texts[0]),
-        wti=None if wti is None else content_of(wti),
-        manifest=None if manifest is None else content_of(manifest),
-        day=first_day,
-        style=chosen,
-    )
-    _write(conversion, output)
+    _write(_convert(texts[0], wti=wti, manifest=manifest, day=first_day, style=chosen), output)
 
 
 def content_of(path: Path) -> bytes:
@@ -94,7 +90,20 @@ def content_of(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _convert(xml: bytes, *, wti: bytes | None, manifest: bytes | None, day: date | None, style: str) -> Conversion:
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Of several files, which one is refused: a ``ClickException`` with ``path``."""
+    from protocols.failures import InvalidInput, SupervisorError
+
+    try:
+        yield
+    except InvalidInput:
+        raise  # about the command line
+    except SupervisorError as error:
+        raise click.ClickException(f"{path}: {error.message}") from error
+
+
+def _convert(text: Path, *, wti: Path | None, manifest: Path | None, day: date | None, style: str) -> Conversion:
     """D37: what the metadata does not say comes from the text, and the text's first day can be overridden."""
     from attrs import evolve
 
@@ -103,13 +112,16 @@ def _convert(xml: bytes, *, wti: bytes | None, manifest: bytes | None, day: date
     from protocols.bwb.wti import parse_wti
     from protocols.cvdr import regeling
 
-    if regeling.is_regeling(xml):
-        if wti is not None or manifest is not None:
-            raise click.UsageError("--wti and --manifest belong to national laws; this is a local regulation.")
-        return regeling.convert_alone(xml, toestand.Style(style), day=day)
-    facts = toestand.facts_of(xml, day=day)
+    xml = content_of(text)
+    with _named(text):
+        if regeling.is_regeling(xml):
+            if wti is not None or manifest is not None:
+                raise click.UsageError("--wti and --manifest belong to national laws; this is a local regulation.")
+            return regeling.convert_alone(xml, toestand.Style(style), day=day)
+        facts = toestand.facts_of(xml, day=day)
     if wti is not None:
-        known = parse_wti(wti, facts.bwb_id)
+        with _named(wti):
+            known = parse_wti(content_of(wti), facts.bwb_id)
         facts = evolve(
             facts,
             title=known.title or facts.title,
@@ -118,9 +130,12 @@ def _convert(xml: bytes, *, wti: bytes | None, manifest: bytes | None, day: date
             warnings=known.warnings,
         )
     if manifest is not None:
-        choice = choose(parse_manifest(manifest, facts.bwb_id), requested=facts.valid_from, today=facts.valid_from)
+        with _named(manifest):
+            known_texts = parse_manifest(content_of(manifest), facts.bwb_id)
+            choice = choose(known_texts, requested=facts.valid_from, today=facts.valid_from)
         facts = evolve(facts, valid_to=choice.valid_to, warnings=(*choice.warnings, *facts.warnings))
-    return toestand.convert(xml, facts, toestand.Style(style))
+    with _named(text):
+        return toestand.convert(xml, facts, toestand.Style(style))
 
 
 def _write(conversion: Conversion, output: Path | None) -> None:
@@ -128,11 +143,13 @@ def _write(conversion: Conversion, output: Path | None) -> None:
 
     for warning in conversion.warnings:
         say(f"Warning: {warning}", err=True)
-    text = dump_law(conversion.law).encode()
-    if output is None:
-        sys.stdout.buffer.write(text)
+    text = dump_law(conversion.law)
+    if output is None and sys.stdout.isatty():
+        say(text.rstrip("\n"))
+    elif output is None:
+        sys.stdout.buffer.write(text.encode())
     else:
-        _replace(output, text)
+        _replace(output, text.encode())
         say(f"{conversion.law.law_id}: {len(conversion.law.articles)} entries written to {output}", err=True)
 
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   regelrecht-supervisor download BWBR0018451
-  regelrecht-supervisor download BWBR0018451 --date 2025-01-01 --output laws --xml
+  regelrecht-supervisor download BWBR0018451 --date 2025-01-01 \\
+      --output laws --xml
 """
 )
 @click.argument("law_id", metavar="ID")
@@ -67,7 +68,7 @@ def command(law_id: str, day: str | None, output: Path, style: str | None, keep_
         say(f"Warning: {warning}", err=True)
     say(f"{law.law_name}, from {law.harvest_date}: {law.article_count} entries", err=True)
     for path in paths:
-        say(output / path)
+        say(str(output / path))
 
 
 async def _product(sources: Sources, law_id: str, day: date | None, style_name: str) -> tuple[Product, bytes]:
@@ -103,7 +104,7 @@ async def _write(product: Product, xml: bytes | None, output: Path) -> list[str]
         content.append(FileChange(str(PurePosixPath(product.path).with_suffix(".xml")), xml))
     bookkeeping = (FileChange(product.status_path, product.status),)
     publication = Publication(tuple(content), subject="download", bookkeeping=bookkeeping)
-    await FolderCorpus(output).publish(publication, confirm=_nothing)
+    await FolderCorpus(output, "--output").publish(publication, confirm=_nothing)
     return [change.path for change in content]
 
 

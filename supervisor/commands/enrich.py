@@ -9,6 +9,7 @@ import click
 from protocols.budget import PROVIDERS
 from supervisor.commands.jobs import document_of
 from supervisor.commands.session import embedded_option, json_option, on_database, print_json
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
     from actors.ports.database import Database
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   regelrecht-supervisor enrich BWBR0018451 --provider claude
-  regelrecht-supervisor enrich wet_op_de_zorgtoeslag --provider claude --restart
+  regelrecht-supervisor enrich wet_op_de_zorgtoeslag --provider claude \\
+      --restart
 """
 )
 @click.argument("law", metavar="ID|SLUG")

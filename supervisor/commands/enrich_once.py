@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from supervisor import exitcodes
+from supervisor.terminaltext import say
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -41,10 +44,12 @@ def _rounds(context: click.Context, parameter: click.Parameter, text: str) -> An
 @click.command(
     epilog="""\b
 Examples:
-  regelrecht-supervisor enrich-once --corpus . --law regulation/nl/wet/x/2025-01-01.yaml --dry-run
-  regelrecht-supervisor enrich-once --corpus . --law regulation/nl/wet/x/2025-01-01.yaml --windows 2
-  regelrecht-supervisor enrich-once --corpus . --law law.yaml --session-reuse window,repair,off
-  regelrecht-supervisor enrich-once --corpus . --law law.yaml --article 2 --article 8 --depth 1
+  regelrecht-supervisor enrich-once --corpus . --law x/law.yaml --dry-run
+  regelrecht-supervisor enrich-once --corpus . --law x/law.yaml --windows 2
+  regelrecht-supervisor enrich-once --corpus . --law x/law.yaml \\
+      --session-reuse window,repair,off
+  regelrecht-supervisor enrich-once --corpus . --law x/law.yaml \\
+      --article 2 --article 8 --depth 1
 """
 )
 @click.option(
@@ -53,7 +58,7 @@ Examples:
     required=True,
     help="The folder that --law is relative to.",
 )
-@click.option("--law", required=True, metavar="PATH", help="The law's file.")
+@click.option("--law", required=True, metavar="PATH", help="The law's file, in a folder of its own below the corpus.")
 @click.option(
     "--provider", type=click.Choice(["claude", "opencode"]), default="claude", show_default=True, help="Whose agent."
 )
@@ -125,6 +130,7 @@ def command(
     import trio
 
     from actors.ports.guardian import Guardian
+    from protocols.failures import InvalidInput, SupervisorError
     from protocols.sessions import SessionReuse
     from supervisor.commands.session import quiet_logs
 
@@ -138,12 +144,17 @@ def command(
     with tempfile.TemporaryDirectory(prefix="enrich-once-") as work, Guardian() as guardian:
         settings = settings_of(Path(work), **options)
         run = Run(settings, options["law"], options["provider"], guardian, windows or sys.maxsize)
-        if numbers:
-            run.choose(numbers, depth, max_plan_articles)
-        if dry_run:
-            trio.run(run.show)
-        elif not trio.run(run.all, [SessionReuse(mode) for mode in modes]):
-            sys.exit(1)
+        try:
+            if numbers:
+                run.choose(numbers, depth, max_plan_articles)
+            if dry_run:
+                trio.run(run.show)
+            elif not trio.run(run.all, [SessionReuse(mode) for mode in modes]):
+                sys.exit(exitcodes.ESCALATED)
+        except SupervisorError as failure:
+            if run.begun:
+                raise
+            raise InvalidInput(failure.message) from failure  # whatever it is: nothing was begun
 
 
 def settings_of(
@@ -212,6 +223,8 @@ class Run:
         self.guardian = guardian
         self.windows = windows
         self.plan: ArticlePlan | None = None
+        self.begun = False
+        """An agent was called, or is about to be."""
 
     def choose(self, numbers: Sequence[str], depth: int | None, most: int) -> None:
         """Work on articles and what they cite instead of windows. InvalidInput for a plan that cannot be made."""
@@ -273,8 +286,11 @@ class Run:
         well."""
         import tempfile
 
+        from protocols.failures import InvalidInput
         from supervisor.commands import enrichreport
 
+        if (lack := self.law().lane.missing_program) is not None:
+            raise InvalidInput(lack)
         well = True
         for path, planned in self.laws():
             tallies = []
@@ -305,6 +321,7 @@ class Run:
                 break
             if window.empty and tally.products:
                 break
+            self.begun = True
             try:
                 product = await turn.enrich()
             except SupervisorError as failure:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
 from attrs import define, field
 
 from supervisor.commands.session import print_table
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
     from actors.jobs.enrich.flows import Product

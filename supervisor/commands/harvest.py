@@ -8,6 +8,7 @@ import click
 
 from supervisor.commands.jobs import document_of
 from supervisor.commands.session import embedded_option, json_option, on_database, print_json, quiet_logs
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
     from actors.ports.database import Database
@@ -56,7 +57,7 @@ def command(
     from supervisor.commands.waiting import Waiting
 
     request = HarvestRequest(law_id, priority=priority, date=day, max_depth=max_depth, no_follow=no_follow)
-    waiting = Waiting(request, quiet=as_json, timeout_s=timeout)
+    waiting = Waiting(request, quiet=as_json, timeout_s=timeout, here=run_it)
 
     async def work(database: Database) -> Job:
         return await (waiting.until_ended(database) if wait else waiting.ask(database))
@@ -71,9 +72,10 @@ def command(
 
 
 def _run_here(waiting: Waiting, *, embedded: bool) -> Job | None:
-    """Be the supervisor until the job has ended, then drain. None: interrupted before that."""
+    """Be the supervisor until the job has ended, then drain. None: interrupted before that, with an exit code that says so."""
     import os
 
+    from supervisor import exitcodes
     from supervisor.app import run_supervisor
     from supervisor.errand import Errand
     from supervisor.settings import load
@@ -88,5 +90,8 @@ def _run_here(waiting: Waiting, *, embedded: bool) -> Job | None:
     code = run_supervisor(load(os.environ, embedded=embedded), ["harvest"], embedded=embedded, errand=errand)
     if errand.failure is not None:
         raise errand.failure
+    if not found and code == exitcodes.CLEAN:  # a drain as asked is a good end of `run`, not of what was asked for here
+        say("interrupted: the job stays in the queue for a supervisor to take", err=True)
+        code = exitcodes.INTERRUPTED
     waiting.exit_code = waiting.exit_code or code
     return found[0] if found else None

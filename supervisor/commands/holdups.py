@@ -12,6 +12,7 @@ from protocols.budget import effective_provider
 from schema.queue.claim import RUN_TYPES
 from schema.queue.terms import BudgetRule, is_counted
 from schema.rows import Job, JobStatus
+from supervisor.budgettext import Budget, configured, refusal
 
 if TYPE_CHECKING:
     from actors.ports.database import Database
@@ -22,16 +23,17 @@ if TYPE_CHECKING:
 
 @frozen
 class HoldUps:
-    """What holds jobs up just now. ``rule`` is the budget as configured where the question is asked."""
+    """What holds jobs up just now. ``rule`` and ``limit`` are the budget as configured where the question is asked."""
 
     rule: BudgetRule
+    limit: Budget
     budget: BudgetNow
     pauses: tuple[Pause, ...] = ()
     benches: tuple[ProviderPause, ...] = ()
 
     def why(self, job: Job) -> str:
         """In a few words; empty for a job that waits for nothing but a free slot."""
-        if job.status is not JobStatus.PENDING or job.scheduled_at is not None:
+        if job.status is not JobStatus.PENDING or (job.scheduled_at is not None and job.scheduled_at > self.budget.at):
             return ""
         provider = self._provider(job)
         for pause in self.pauses:
@@ -41,7 +43,7 @@ class HoldUps:
             if bench.provider == provider and not bench.credential_hash:
                 return f"{provider} is in trouble{_until(bench.until)}{_because(bench.reason)}"
         if is_counted(job.job_type, provider, self.rule) and self.budget.blocked:
-            return self._budget_words()
+            return refusal(self.limit.cap(self.budget.local_hour), self.budget.used, self.budget.next_local_hour)
         return ""
 
     def _provider(self, job: Job) -> str | None:
@@ -49,14 +51,6 @@ class HoldUps:
             return None
         named = job.payload.get("provider") if isinstance(job.payload, dict) else None
         return effective_provider(named, self.rule.default_provider)
-
-    def _budget_words(self) -> str:
-        if self.budget.cap == 0:
-            return "no claude run is allowed (ENRICH_HOURLY_LIMIT is 0 or unset here)"
-        return (
-            f"waiting for next hour ({self.budget.next_local_hour:02}:00): "
-            f"{self.budget.used} of {self.budget.cap} claude runs used"
-        )
 
 
 async def hold_ups(database: Database) -> HoldUps:
@@ -67,15 +61,17 @@ async def hold_ups(database: Database) -> HoldUps:
     rule = BudgetRule(
         enrich.hourly_limit, enrich.night_multiplier, enrich.budget_includes_convert, enrich.default_provider
     )
-    return await database.run(_read, rule)
+    limit = configured(os.environ.get("ENRICH_HOURLY_LIMIT"), enrich.hourly_limit, enrich.night_multiplier)
+    return await database.run(_read, rule, limit)
 
 
-async def _read(connection: Connection, rule: BudgetRule) -> HoldUps:
+async def _read(connection: Connection, rule: BudgetRule, limit: Budget) -> HoldUps:
     from schema.pauses import list_pauses, list_provider_pauses
     from schema.queue.views import budget_now
 
     return HoldUps(
         rule,
+        limit,
         await budget_now(connection, rule),
         tuple(await list_pauses(connection)),
         tuple(await list_provider_pauses(connection)),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schema.rows import JobStatus, JobType
-from supervisor.commands.session import embedded_option, json_option, on_database, print_json, print_table
+from supervisor.commands.session import embedded_option, json_option, on_database, print_fields, print_json, print_table
 from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
@@ -45,7 +45,11 @@ Examples:
 )
 @click.option("--status", type=click.Choice([status.value for status in JobStatus]), help="Only jobs in this status.")
 @click.option(
-    "--type", "job_type", type=click.Choice([job_type.value for job_type in JobType]), help="Only jobs of this type."
+    "--type",
+    "job_type",
+    type=click.Choice([job_type.value for job_type in JobType]),
+    metavar="TYPE",
+    help=f"Only jobs of this type: {', '.join(JobType)}.",
 )
 @click.option("--law", metavar="ID", help="Only jobs of laws whose id contains this.")
 @click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="Most jobs to list; 0 lists all.")
@@ -74,9 +78,8 @@ def list_(status: str | None, job_type: str | None, law: str | None, limit: int,
     if not found:
         say("no jobs", err=True)
         return
-    print_table(
-        ("ID", "TYPE", "LAW", "STATUS", "PRIO", "TRIES", "CREATED", "NOTE"), [_row(job, held_up) for job in found]
-    )
+    headings = ("ID", "TYPE", "LAW", "STATUS", "PRIO", "TRIES", "CREATED UTC", "NOTE")
+    print_table(headings, [_row(job, held_up) for job in found], flexible=("NOTE", "LAW"))
     if limit and len(found) == limit:
         say(f"the newest {limit}; --limit 0 lists all", err=True)
 
@@ -168,13 +171,19 @@ def document_of(job: Job) -> dict[str, Any]:
     return attrs.asdict(job, filter=lambda attribute, _: attribute.name != "lease")
 
 
-def note_of(job: Job) -> str:
-    """What a line has room for: why it failed, who runs it, or when it is due."""
+def note_of(job: Job, waits_for: str = "") -> str:
+    """What a line has room for: why it failed, who runs it, what it waits for and how its last attempt ended.
+
+    ``waits_for``: what holds it up, where somebody has looked; without, when it is due.
+    """
     result = job.result if isinstance(job.result, dict) else {}
     if job.status is JobStatus.PROCESSING:
         return f"by {job.claimed_by}" if job.claimed_by else ""
-    if job.status is JobStatus.PENDING and job.scheduled_at is not None:
-        return f"due {job.scheduled_at:%Y-%m-%d %H:%M:%S}"
+    if job.status is JobStatus.PENDING:
+        due = "" if job.scheduled_at is None else f"due {job.scheduled_at:%Y-%m-%d %H:%M:%S} UTC"
+        why = " ".join(str(result.get("error") or "").split())
+        failed = f"attempt {job.deaths} failed: {why}" if why and job.deaths else ""
+        return "; ".join(filter(None, (waits_for or due, failed)))
     if "skipped" in result:
         skipped = result["skipped"] if isinstance(result["skipped"], dict) else {}
         words = [str(skipped[key]).replace("_", " ") for key in ("kind", "date") if skipped.get(key)]
@@ -190,25 +199,14 @@ def _row(job: Job, held_up: HoldUps) -> tuple[str, ...]:
         job.status.value,
         str(job.priority),
         f"{job.deaths}/{job.max_attempts - job.releases}",
-        f"{job.created_at:%Y-%m-%d %H:%M:%S}",
-        held_up.why(job) or note_of(job),
+        f"{job.created_at:%Y-%m-%d %H:%M}",
+        note_of(job, held_up.why(job)),
     )
 
 
 def _print_job(job: Job, as_json: bool) -> None:
-    import json
-
     document = document_of(job)
     if as_json:
         print_json(document)
-        return
-    for name, value in document.items():
-        if value is None:
-            continue
-        if isinstance(value, dict | list):
-            lines = json.dumps(value, indent=2, ensure_ascii=False).splitlines()
-            say(f"{name:16} {lines[0]}")
-            for line in lines[1:]:
-                say(f"{'':16} {line}")
-        else:
-            say(f"{name:16} {value}")
+    else:
+        print_fields(document)

@@ -8,7 +8,7 @@ import click
 
 from schema.rows import LawStatus
 from supervisor.commands.jobs import note_of
-from supervisor.commands.session import embedded_option, json_option, on_database, print_json, print_table
+from supervisor.commands.session import embedded_option, json_option, on_database, print_fields, print_json, print_table
 from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
@@ -38,7 +38,12 @@ Example:
   regelrecht-supervisor laws list --status harvested
 """,
 )
-@click.option("--status", type=click.Choice([status.value for status in LawStatus]), help="Only laws with this status.")
+@click.option(
+    "--status",
+    type=click.Choice([status.value for status in LawStatus]),
+    metavar="STATUS",
+    help=f"Only laws with this status: {', '.join(LawStatus)}.",
+)
 @json_option
 @embedded_option
 def list_(status: str | None, as_json: bool, embedded: bool) -> None:
@@ -57,8 +62,8 @@ def list_(status: str | None, as_json: bool, embedded: bool) -> None:
         say("no laws", err=True)
         return
     print_table(
-        ("ID", "STATUS", "NAME", "CHANGED"),
-        [(law.law_id, law.status.value, law.law_name or "", f"{law.updated_at:%Y-%m-%d %H:%M}") for law in found],
+        ("ID", "STATUS", "CHANGED UTC", "NAME"),
+        [(law.law_id, law.status.value, f"{law.updated_at:%Y-%m-%d %H:%M}", law.law_name or "") for law in found],
     )
 
 
@@ -88,9 +93,7 @@ def show(law: str, as_json: bool, embedded: bool) -> None:
         print_json(document)
         return
     told = {f"last {job.job_type.value}": f"{job.status.value}: {note_of(job)}".rstrip(": ") for job in jobs}
-    for name, value in {**document, **told}.items():
-        if value not in (None, 0):
-            say(f"{name:20} {value}")
+    print_fields({name: value for name, value in {**document, **told}.items() if value not in (None, 0)})
 
 
 @command.command(

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
 
-import click
 from attrs import asdict, frozen
 
 from protocols.bwb import toestand
@@ -18,6 +17,7 @@ from protocols.law import Law
 from protocols.lawyaml import dump_law, load_law
 from supervisor import exitcodes
 from supervisor.commands.session import print_json
+from supervisor.terminaltext import say
 
 
 @frozen

@@ -19,7 +19,8 @@ Examples:
 
 \b
 As a tool of an agent that takes such a file:
-  {"mcpServers": {"pipelines": {"command": "regelrecht-supervisor", "args": ["mcp", "--workspace", "3"]}}}
+  {"mcpServers": {"pipelines": {
+    "command": "regelrecht-supervisor", "args": ["mcp", "--workspace", "3"]}}}
 """
 )
 @click.option(

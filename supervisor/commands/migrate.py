@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.commands.session import embedded_option, on_database
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
     from actors.ports.database import Database
@@ -46,9 +47,7 @@ def command(add_anyway: bool, embedded: bool) -> None:
     for item in report.added_anyway:
         say(f"added ahead of the platform: {item}")
     if report.newer:
-        say(
-            f"a later version of this program applied {len(report.newer)} more; this one works with them", err=True
-        )
+        say(f"a later version of this program applied {len(report.newer)} more; this one works with them", err=True)
     say(f"up to date: {len(report.applied)} applied now, {report.already} before")
 
 

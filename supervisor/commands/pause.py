@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.commands.session import embedded_option, on_database
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
     from actors.ports.database import Database
@@ -36,7 +37,7 @@ what_argument = click.argument("what", metavar="TYPE|provider:NAME")
 @click.command(
     epilog="""\b
 Examples:
-  regelrecht-supervisor pause harvest --for 2h --reason "the corpus is being moved"
+  regelrecht-supervisor pause harvest --for 2h --reason "the corpus moves"
   regelrecht-supervisor pause provider:claude
   regelrecht-supervisor resume harvest
 """
@@ -58,7 +59,9 @@ def command(what: str, for_s: float | None, reason: str, embedded: bool) -> None
         await database.run(pauses.pause, scope, name, reason=reason, paused_by=_user(), for_s=for_s)
 
     on_database(work, embedded=embedded)
-    until = "until it is resumed" if for_s is None else f"for {for_s:g} s"
+    from supervisor.taskview import duration
+
+    until = "until it is resumed" if for_s is None else f"for {duration(for_s)}"
     say(f"{what}: paused {until}; running jobs go on")
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.commands.session import embedded_option, json_option, on_database, print_json, print_table
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Sequence
 
     from actors.ports.database import Database
@@ -50,7 +52,8 @@ def list_(as_json: bool, embedded: bool) -> None:
     if not found:
         say("no pipelines", err=True)
         return
-    print_table(("ID", "WORKSPACE", "NAME", "SCHEDULE", "NEXT", "NOTE"), map(_row, found))
+    headings = ("ID", "WORKSPACE", "NAME", "SCHEDULE", "NEXT", "NOTE")
+    print_table(headings, map(_row, found), flexible=("NOTE", "NAME"))
 
 
 @command.command(epilog="\b\nExample:\n  regelrecht-supervisor pipelines run 3\n")
@@ -82,7 +85,12 @@ def history(workspace: int, pipeline: int | None, limit: int, embedded: bool) ->
 
     async def work(database: Database) -> str:
         from actors.http.history import make_get_pipeline_runs
+        from schema.pipelines import manage, workspaces
+        from schema.pipelines.asking import PipelineNotFound
 
+        await database.run(workspaces.get_workspace, workspace)
+        if pipeline is not None and (await database.run(manage.get_pipeline, pipeline)).workspace_id != workspace:
+            raise PipelineNotFound(f"there is no pipeline {pipeline} in workspace {workspace}")
         return await make_get_pipeline_runs(database, workspace)(pipeline, limit)
 
     say(on_database(work, embedded=embedded))
@@ -107,9 +115,7 @@ def daily_reharvest(workspace: int, embedded: bool) -> None:
         return await database.transact(lawruns.create_daily_reharvest, workspace, owner)
 
     made = on_database(work, embedded=embedded)
-    say(
-        f"pipeline {made.id}: {made.name}; supervisors with the roles scheduler, pipelines and harvest do the rest"
-    )
+    say(f"pipeline {made.id}: {made.name}; supervisors with the roles scheduler, pipelines and harvest do the rest")
 
 
 @command.command("repair-suppression", epilog="\b\nExample:\n  regelrecht-supervisor pipelines repair-suppression\n")
@@ -130,6 +136,17 @@ def repair_suppression(embedded: bool) -> None:
 
 def _row(one: Pipeline) -> tuple[str, ...]:
     schedule = "manual" if one.schedule_cron is None else f"{one.schedule_cron} {one.schedule_timezone}"
-    due = "" if one.next_scheduled_at is None else f"{one.next_scheduled_at:%Y-%m-%d %H:%M}"
+    due = "" if one.next_scheduled_at is None else _local(one.next_scheduled_at, one.schedule_timezone)
     note = one.schedule_error or ("" if one.enabled else "off")
     return str(one.id), str(one.workspace_id), one.name, schedule, due, note
+
+
+def _local(moment: dt.datetime, zone: str) -> str:
+    """As clocks show it in the zone of the schedule; in UTC where that is none, which its note tells."""
+    from protocols.failures import InvalidInput
+    from protocols.schedule import zone_of
+
+    try:
+        return f"{moment.astimezone(zone_of(zone)):%Y-%m-%d %H:%M %Z}"
+    except InvalidInput:
+        return f"{moment:%Y-%m-%d %H:%M} UTC"

@@ -8,6 +8,7 @@ import click
 
 from supervisor.commands.pause import known_provider
 from supervisor.commands.session import embedded_option, on_database
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
     from actors.ports.database import Database

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor import exitcodes
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,21 +38,26 @@ def command(lines: tuple[str, ...], pid: int | None) -> None:
     Only its own user may, on its own machine; one at a time. `help` lists what can be asked. With
     SUPERVISOR_REPL_PYTHON=1 in the supervisor's environment, Python with await works too.
     """
-    from supervisor.repl.client import Client
+    from supervisor.repl.client import Client, NobodyThere
 
-    with Client(_socket(pid)) as client:
-        if lines:
-            sys.exit(_ask(client, lines))
-        if not sys.stdin.isatty():
-            sys.exit(_ask(client, (line.rstrip("\n") for line in sys.stdin)))
-        say(client.greeting.rstrip())
-        _ask(client, _typed(client))
+    try:
+        with Client(_socket(pid)) as client:
+            if lines:
+                sys.exit(_ask(client, lines))
+            if not sys.stdin.isatty():
+                sys.exit(_ask(client, (line.rstrip("\n") for line in sys.stdin)))
+            say(client.greeting.rstrip())
+            _ask(client, _typed(client))
+    except NobodyThere as nobody:
+        say(f"Error: {nobody.message}", err=True)
+        sys.exit(exitcodes.DATABASE_UNREACHABLE)
 
 
 def _socket(pid: int | None) -> Path:
-    """The one supervisor that is meant. InvalidInput: there is none, or there are several."""
+    """The one supervisor that is meant. NobodyThere: there is none. InvalidInput: there are several."""
     from protocols.failures import InvalidInput
     from supervisor.repl import places
+    from supervisor.repl.client import NobodyThere
     from supervisor.settings import areas, load_area
     from supervisor.settings.operations import Repl
 
@@ -64,7 +70,7 @@ def _socket(pid: int | None) -> Path:
         which = (
             "no supervisor of this user runs here" if pid is None else f"process {pid} is no supervisor of this user"
         )
-        raise InvalidInput(f"{which} (looked in {looked}); SUPERVISOR_REPL_SOCKET names a socket elsewhere")
+        raise NobodyThere(f"{which} (looked in {looked}); SUPERVISOR_REPL_SOCKET names a socket elsewhere")
     if len(found) > 1:
         pids = ", ".join(str(one.pid) for one in found)
         raise InvalidInput(f"several supervisors run here: choose one with --pid ({pids})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from supervisor import exitcodes
 from supervisor.commands.session import json_option, print_json
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
     from protocols.agentevents import AgentEvent, Usage
@@ -25,7 +28,8 @@ CHUNK_BYTES = 65_536
     epilog="""\b
 Examples:
   regelrecht-supervisor replay stream.jsonl --provider claude
-  regelrecht-supervisor replay stream.jsonl --provider opencode --exit-code -9 --json
+  regelrecht-supervisor replay stream.jsonl --provider opencode \\
+      --exit-code -9 --json
   zcat stream.jsonl.gz | regelrecht-supervisor replay - --provider claude
 """
 )
@@ -44,7 +48,8 @@ def command(file: Path, provider: str, exit_code: int, as_json: bool) -> None:
     """Show what the supervisor makes of a recorded agent stream.
 
     FILE is what the CLI printed on stdout, byte for byte; - is stdin. What was written or read is never shown. Cost is
-    as the stream reports it: for a resumed claude session that includes its earlier calls.
+    as the stream reports it: for a resumed claude session that includes its earlier calls. Exits 1 when nothing in FILE
+    is what such a CLI prints.
     """
     from protocols.agentstream import AgentStream
     from protocols.agentview import CallView
@@ -56,13 +61,16 @@ def command(file: Path, provider: str, exit_code: int, as_json: bool) -> None:
     stream, view = AgentStream(dialect.parser()), CallView()
     limits = StallLimits().for_call(quiet_means_stalled=dialect.quiet_means_stalled, enrichment=True)
     timeline = Timeline(stream, LoopWatch(limits))
+    events = shown = 0
     try:
         with click.open_file(str(file), "rb") as source:
             for number, event in _events(stream, source):
                 view.fold(event)
+                events += 1
                 line = timeline.line(number, event)
                 if line is not None and not as_json:
                     say(line)
+                    shown += 1
     except OSError as error:
         raise click.ClickException(f"{file} cannot be read: {error.strerror}") from error
     verdict = dialect.verdict(view, Ending(exit_code, truncated=stream.truncated))
@@ -71,7 +79,14 @@ def command(file: Path, provider: str, exit_code: int, as_json: bool) -> None:
     if as_json:
         print_json(as_object(provider, stream, view, verdict))
     else:
-        say("\n".join(conclusion(stream, view, verdict, timeline.looping)))
+        say("\n".join([""] * bool(shown) + conclusion(stream, view, verdict, timeline.looping)))
+    if not events and (stream.lines or stream.truncated):
+        other = " or ".join(name for name in DIALECTS if name != provider)
+        say(
+            f"Error: nothing in {file} is what {provider} prints: is it a recording, and of {provider}, not {other}?",
+            err=True,
+        )
+        sys.exit(exitcodes.ESCALATED)
 
 
 def _events(stream: AgentStream, source: IO[bytes]) -> Iterator[tuple[int, AgentEvent]]:
@@ -171,7 +186,6 @@ def conclusion(stream: AgentStream, view: CallView, verdict: CallVerdict, loopin
     trouble = f"{view.cut_off_steps} steps cut off, {view.retries} retries"
     unread = f"{counts.bad} bad, {counts.malformed} malformed, {stream.oversized_lines} oversized"
     lines = [
-        "",
         f"verdict   {verdict.kind}" + (f" ({verdict.cause})" if verdict.cause else ""),
         f"reason    {verdict.reason or looping or '-'}",
         f"session   {view.session_id or '-'}",

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from supervisor import exitcodes
 from supervisor.commands.session import embedded_option
+
+if TYPE_CHECKING:
+    from supervisor.settings import Settings
 
 
 @click.command(
@@ -19,8 +23,11 @@ Examples:
   regelrecht-supervisor run --roles harvest,enrich
 
 \b
-SIGTERM or Ctrl-C once: take no more jobs, let running ones finish (SUPERVISOR_DRAIN_SECS), hand the rest back, exit 0.
-Twice: hand them back at once. Three times: end without ceremony; the jobs come back after the orphan timeout.
+SIGTERM or Ctrl-C
+  once: take no more jobs, let running ones finish (SUPERVISOR_DRAIN_SECS),
+    hand the rest back, exit 0
+  twice: hand them back at once
+  three times: end without ceremony; jobs come back after the orphan timeout
 """
 )
 @click.option(
@@ -35,18 +42,29 @@ def command(roles: str, embedded: bool) -> None:
 
     Any number of supervisors may share one database. The schema is brought up to date first.
     """
-    from protocols.failures import leaves
     from supervisor import logs
     from supervisor.app import run_supervisor
-    from supervisor.settings import load
 
-    settings = load(os.environ, embedded=embedded)
+    settings = _checked(roles.split(","), embedded)
     logs.configure(settings.logging, secrets=settings.secrets)
+    sys.exit(run_supervisor(settings, roles.split(","), embedded=embedded))
+
+
+def _checked(roles: Sequence[str], embedded: bool) -> Settings:
+    """The settings. SettingsFault lists everything that is wrong in them and in ``roles``."""
+    from protocols.failures import InvalidInput
+    from supervisor.roles import served
+    from supervisor.settings import SettingsFault, load
+
+    faults, settings = [], None
     try:
-        sys.exit(run_supervisor(settings, roles.split(","), embedded=embedded))
-    except (OSError, ExceptionGroup) as error:
-        if not all(isinstance(leaf, OSError) for leaf in leaves(error)):
-            raise
-        # such as a port that is taken: a word for the operator, not a traceback
-        say("Error: " + "; ".join(str(leaf) for leaf in leaves(error)), err=True)
-        sys.exit(exitcodes.ESCALATED)
+        served(roles)
+    except InvalidInput as error:
+        faults.append(error.message)
+    try:
+        settings = load(os.environ, embedded=embedded)
+    except SettingsFault as error:
+        faults += error.faults
+    if settings is None or faults:
+        raise SettingsFault(faults)
+    return settings

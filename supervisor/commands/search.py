@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.commands.session import json_option, print_json, print_table, quiet_logs
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
     from actors.ports.fetchsettings import FetchSettings

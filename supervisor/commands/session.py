@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from supervisor.terminaltext import say, say_json
 
 if TYPE_CHECKING:
     from actors.ports.database import Database, DatabaseSettings
@@ -109,20 +111,30 @@ def print_json(value: Any) -> None:
     """``value`` as indented JSON on stdout; times in ISO 8601, ids as text."""
     import msgspec
 
-    say(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    say_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Columns that fit the terminal; uncut where stdout is none, so that they can be searched."""
+def print_fields(fields: Mapping[str, Any]) -> None:
+    """A line for each field that has a value, the values below each other; what has parts as indented JSON."""
+    import json
+
+    shown = {name: value for name, value in fields.items() if value is not None}
+    width = max(map(len, shown), default=0)
+    for name, value in shown.items():
+        text = json.dumps(value, indent=2, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+        first, *rest = text.split("\n")
+        say("\n".join([f"{name:{width}} {first}", *(f"{'':{width}} {line}" for line in rest)]))
+
+
+def print_table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, flexible: Sequence[str] | None = None
+) -> None:
+    """Columns that fit the terminal: ``flexible`` ones lose their end; None: the last one. Uncut where stdout is no
+    terminal, so that they can be searched.
+    """
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    from supervisor.terminaltext import harmless
+    from supervisor.tables import FittedTable
 
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for heading in headings:
-        table.add_column(heading, overflow="ellipsis", no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(harmless(cell)) for cell in row))  # Text: what a law is called is no markup
-    Console(width=None if sys.stdout.isatty() else 1000, highlight=False).print(table)
+    console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False)
+    console.print(FittedTable(headings, tuple(rows), flexible), crop=False)

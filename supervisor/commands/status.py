@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from supervisor.commands.session import embedded_option, json_option, on_database, print_json
+from supervisor.terminaltext import say_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from actors.ports.database import Database
     from schema.overview import Overview
     from schema.queue.views import QueueCount
-    from supervisor.statusview import Budget
+    from supervisor.budgettext import Budget
 
 _ENDED_EVERY = 15
 """Counting what has ended reads the whole table, so a live view does it only every so many times."""
@@ -81,10 +82,9 @@ async def _look(database: Database, enrich: Any, ended: Sequence[QueueCount] | N
 
 
 def _budget(enrich: Any) -> Budget:
-    from supervisor.statusview import Budget
+    from supervisor.budgettext import configured
 
-    configured = bool(os.environ.get("ENRICH_HOURLY_LIMIT"))
-    return Budget(enrich.hourly_limit if configured else None, enrich.night_multiplier)
+    return configured(os.environ.get("ENRICH_HOURLY_LIMIT"), enrich.hourly_limit, enrich.night_multiplier)
 
 
 async def _watch(database: Database, enrich: Any, interval: float, as_json: bool) -> None:
@@ -139,7 +139,7 @@ def _show_once(seen: Overview, budget: Budget, as_json: bool, *, one_line: bool 
         if one_line:
             import msgspec
 
-            say(msgspec.json.encode(document).decode())
+            say_json(msgspec.json.encode(document).decode())
         else:
             print_json(document)
         return
@@ -147,17 +147,14 @@ def _show_once(seen: Overview, budget: Budget, as_json: bool, *, one_line: bool 
 
     from supervisor.statusview import render
 
-    Console(highlight=False).print(render(seen, budget, note=note))
+    Console(highlight=False).print(render(seen, budget, note=note), crop=False)
 
 
 def _document(seen: Overview, budget: Budget) -> dict[str, Any]:
     """The view as JSON: names as in the database, ages in seconds."""
     import attrs
 
-    from protocols.budget import hourly_cap
-
-    limit = budget.hourly_limit
-    cap = None if limit is None else hourly_cap(limit, budget.night_multiplier, seen.claude.local_hour)
+    cap = budget.cap(seen.claude.local_hour)
     blocked = cap is not None and seen.claude.runs >= cap
     document = attrs.asdict(seen)
     document["claude"] |= {"cap": cap, "waiting_for_next_hour": seen.claude.waiting if blocked else 0}

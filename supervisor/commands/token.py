@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.commands.session import embedded_option, json_option, on_database, print_json, print_table, this_user
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 @click.group(
     epilog="""\b
 Examples:
-  regelrecht-supervisor token create --workspace 3 --account jan@example.org --name dashboard --days 90
+  regelrecht-supervisor token create --workspace 3 --account jan@example.org \\
+      --name dashboard --days 90
   regelrecht-supervisor token list
   regelrecht-supervisor token revoke 7
 """
@@ -95,8 +97,11 @@ def list_(workspace: int | None, as_json: bool, embedded: bool) -> None:
     if as_json:
         print_json(found)
         return
-    headings = ("id", "name", "workspace", "account", "permissions", "state", "last used")
-    print_table(headings, [_cells(token, now) for token in found])
+    if not found:
+        say("no tokens", err=True)
+        return
+    headings = ("ID", "WORKSPACE", "NAME", "ACCOUNT", "STATE UTC", "USED UTC", "PERMISSIONS")
+    print_table(headings, [_cells(token, now) for token in found], flexible=("PERMISSIONS", "NAME", "ACCOUNT"))
 
 
 @command.command()
@@ -121,5 +126,5 @@ def _cells(token: Token, now: dt.datetime) -> tuple[str, ...]:
     if token.revoked_at is not None:
         state = "revoked"
     used = "never" if token.last_used_at is None else f"{token.last_used_at:%Y-%m-%d %H:%M}"
-    permissions = ",".join(token.permissions)
-    return str(token.id), token.name, str(token.workspace_id), str(token.account_id), permissions, state, used
+    who = token.account or str(token.account_id)
+    return str(token.id), str(token.workspace_id), token.name, who, state, used, ",".join(token.permissions)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from supervisor.commands.session import embedded_option, json_option, on_database, print_json, print_table
+from supervisor.money import dollars
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
 _COUNTS: Final = ("calls", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost_millicents", "incomplete")  # fmt: skip
-_MILLICENTS_PER_DOLLAR: Final = 100_000
+_HEADINGS: Final = {"law": "LAW", "provider": "PROVIDER", "hour": "HOUR UTC"}
+_MICROS_PER_MILLICENT: Final = 10
 
 
 class _Since(click.ParamType[dt.datetime]):
@@ -71,9 +74,9 @@ def command(since: dt.datetime | None, by: str, as_json: bool, embedded: bool) -
     if not lines:
         say("no calls of agents" + ("" if since is None else f" since {since:%Y-%m-%d %H:%M %Z}"), err=True)
         return
-    headings = (by.upper(), "CALLS", "INPUT", "OUTPUT", "CACHE READ", "CACHE WRITE", "COST")
+    headings = (_HEADINGS[by], "CALLS", "INPUT", "OUTPUT", "CACHE READ", "CACHE WRITE", "COST")
     rows = [_row(line.key, {name: getattr(line, name) for name in _COUNTS}) for line in lines]
-    print_table(headings, [*rows, _row("total", total)] if len(rows) > 1 else rows)
+    print_table(headings, [*rows, _row("total", total)] if len(rows) > 1 else rows, flexible=())
 
 
 def _document(line: UsageLine, by: str) -> dict[str, Any]:
@@ -82,5 +85,5 @@ def _document(line: UsageLine, by: str) -> dict[str, Any]:
 
 def _row(key: str, counts: dict[str, int]) -> tuple[str, ...]:
     tokens = [f"{counts[name]:,}" for name in _COUNTS[:5]]
-    cost = f"${counts['cost_millicents'] / _MILLICENTS_PER_DOLLAR:.2f}"
+    cost = dollars(counts["cost_millicents"] * _MICROS_PER_MILLICENT)
     return (key, *tokens, f"at least {cost}" if counts["incomplete"] else cost)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from supervisor.terminaltext import say
+
 PREFIX = "VLAM check"
 
 

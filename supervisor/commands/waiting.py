@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
 
-import click
 import trio
 from attrs import define, field
 
@@ -13,14 +13,14 @@ from protocols.failures import DatabaseUnavailable, OutcomeUnclear, Permanent
 from schema import requests
 from schema.queue import presence, views
 from schema.requests import AlreadyQueued, Created, Exhausted, HarvestRequest
-from schema.rows import ACTIVE_STATUSES, Job, JobStatus
+from schema.rows import ACTIVE_STATUSES, Job, JobStatus, JobType
 from supervisor import exitcodes
 from supervisor.commands.jobs import note_of
 from supervisor.terminaltext import say
 
 POLL_S = 0.5
 GRACE_S = 5.0
-"""How long nobody may be seen to run jobs before we say so: a supervisor may be starting."""
+"""How long nobody may be seen who takes such jobs before we say so: a supervisor may be starting."""
 SAY_S = 10.0
 """How often a long wait says that it goes on."""
 MOST_WARNINGS = 10
@@ -40,9 +40,12 @@ class Waiting:
     request: HarvestRequest
     quiet: bool = False
     """Nothing but the result: no line on stderr."""
+    here: bool = False
+    """This process is the supervisor that works on it, and ends with the wait (``--run``)."""
     timeout_s: float | None = None
     exit_code: int = field(init=False, default=exitcodes.CLEAN)
     _said: str = field(init=False, default="")
+    _told_failed: int = field(init=False, default=0)
     _said_at_s: float = field(init=False, default=0.0)
 
     async def ask(self, database: Database) -> Job:
@@ -58,7 +61,8 @@ class Waiting:
                 job, ours = await self._ask(database)
                 job = await self._end_of(database, job)
         if limit.cancelled_caught:
-            self._say(f"{job.id} has not ended within {self.timeout_s:g} s; it goes on")
+            then = "and stays in the queue for a supervisor to take" if self.here else "it goes on"
+            self._say(f"{job.id} has not ended within {self.timeout_s:g} s{',' if self.here else ';'} {then}")
             self.exit_code = exitcodes.WAIT_TIMED_OUT
         return job
 
@@ -91,7 +95,7 @@ class Waiting:
                 alone_since_s = trio.current_time()
             elif trio.current_time() - alone_since_s > GRACE_S:
                 self._say(
-                    "no supervisor runs jobs on this database: start one with `run --roles harvest`, or add --run"
+                    "no supervisor on this database takes harvest jobs: start one with `run --roles harvest`, or add --run"
                 )
                 self.exit_code = exitcodes.DATABASE_UNREACHABLE
                 return job
@@ -107,7 +111,7 @@ class Waiting:
 
     async def _somebody(self, database: Database) -> bool:
         try:
-            return await database.run(presence.supervisors_seen)
+            return await database.run(presence.supervisors_seen, "harvest", JobType.HARVEST)
         except (DatabaseUnavailable, OutcomeUnclear):
             return True
 
@@ -132,9 +136,17 @@ class Waiting:
         if job.status is JobStatus.PROCESSING:
             self._say(f"running, attempt {job.deaths} of {job.max_attempts - job.releases}{_phase_of(job)}")
         elif job.scheduled_at is not None and isinstance(job.result, dict) and job.result.get("error"):
-            self._say(f"attempt {job.deaths} failed: {job.result['error']}; next at {job.scheduled_at:%H:%M:%S} UTC")
+            self._say_failed(job, job.result["error"], job.scheduled_at)
         else:
             self._say("waiting for a supervisor to take it")
+
+    def _say_failed(self, job: Job, error: object, next_at: datetime) -> None:
+        """Why it failed is told once; a long wait goes on without it."""
+        if self._told_failed != job.deaths:
+            self._told_failed = job.deaths
+            self._say(f"attempt {job.deaths} failed: {error}; next at {next_at:%H:%M:%S} UTC")
+        elif trio.current_time() - self._said_at_s > SAY_S:
+            self._say(f"waiting for attempt {job.deaths + 1}, at {next_at:%H:%M:%S} UTC")
 
     def _say(self, text: str) -> None:
         """On stderr, when it is news or long ago."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.commands.session import embedded_option, json_option, on_database, print_json
+from supervisor.money import dollars
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 @click.group(
     epilog="""\b
 Examples:
-  regelrecht-supervisor wallet credit jan@example.org 5000000 --reason "invoice 12"
+  regelrecht-supervisor wallet credit jan@example.org 5000000 --reason invoice
   regelrecht-supervisor wallet show jan@example.org
 """
 )
@@ -28,11 +30,12 @@ def command() -> None:
 
 
 @command.command(
+    context_settings={"ignore_unknown_options": True},  # so that -2000 is an amount
     epilog="""\b
 Examples:
-  regelrecht-supervisor wallet credit jan@example.org 5000000 --reason "invoice 12"
-  regelrecht-supervisor wallet credit jan@example.org --reason "correction" -- -2000
-"""
+  regelrecht-supervisor wallet credit jan@example.org 5000000 --reason invoice
+  regelrecht-supervisor wallet credit jan@example.org -2000 --reason wrong
+""",
 )
 @click.argument("who")
 @click.argument("micros", type=int)
@@ -86,7 +89,7 @@ def show(who: str, as_json: bool, embedded: bool) -> None:
 
 def _print(who: str, found: Wallet) -> None:
     say(
-        f"{who}: {found.balance_micros} micros (${found.balance_micros / 1_000_000:.2f}), "
+        f"{who}: {found.balance_micros} micros ({dollars(found.balance_micros)}), "
         f"of which {found.reserved_micros} are held by runs"
     )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.commands.session import embedded_option, json_option, on_database, print_json, print_table
+from supervisor.terminaltext import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 @click.group(
     epilog="""\b
 Examples:
-  regelrecht-supervisor workspace create "Beleid" --owner jan@example.org
+  regelrecht-supervisor workspace create Beleid --owner jan@example.org \\
+      --new-account
   regelrecht-supervisor workspace list
 """
 )
@@ -31,7 +33,12 @@ def command() -> None:
     epilog="""\b
 Examples:
   regelrecht-supervisor workspace create "Beleid" --owner jan@example.org
-  regelrecht-supervisor workspace create "Proef" --owner jan@example.org --new-account --embedded
+  regelrecht-supervisor workspace create Proef --owner jan@example.org \\
+      --new-account
+
+\b
+The first needs an account that is there: the platform makes one when somebody
+logs in. The second makes it where there is none.
 """
 )
 @click.argument("name")
@@ -44,12 +51,8 @@ def create(name: str, owner: str, new_account: bool, embedded: bool) -> None:
     async def work(database: Database) -> Workspace:
         from schema.pipelines import workspaces
 
-        try:
-            account = await database.run(workspaces.find_account, owner)
-        except workspaces.AccountNotFound:
-            if not new_account:
-                raise
-            account = await database.run(workspaces.create_account, subject=owner, email=owner, name=owner)
+        found = workspaces.find_or_create_account if new_account else workspaces.find_account
+        account = await database.run(found, owner)
         return await database.transact(workspaces.create_workspace, name, account)
 
     made = on_database(work, embedded=embedded)
@@ -71,6 +74,7 @@ def list_(as_json: bool, embedded: bool) -> None:
     if as_json:
         print_json(found)
     elif found:
-        print_table(("ID", "NAME", "OWNER"), [(str(one["id"]), one["name"], one["owner"]) for one in found])
+        rows = [(str(one["id"]), one["name"], one["owner"]) for one in found]
+        print_table(("ID", "NAME", "OWNER"), rows, flexible=("NAME", "OWNER"))
     else:
         say("no workspaces", err=True)

@@ -25,6 +25,7 @@ import click
 from supervisor import exitcodes
 from supervisor.settings import AREAS
 from supervisor.settings.reader import specs
+from supervisor.terminaltext import say
 
 SAMPLES = Path(__file__).parent / "samples"
 ROOT_LAW = "BWBR0990001"
@@ -67,7 +68,7 @@ def main(output: Path) -> None:
         say(f"  {_short(path)}")
     first = next(path for path in files if "wet_op_de_fietstoeslag" in path.parts)
     _say(f"the law that was asked for, {_short(first)}, begins so:")
-    say("".join(f"  {line}\n" for line in first.read_text(encoding="utf-8").splitlines()[:24]), nl=False)
+    say("\n".join(f"  {line}" for line in first.read_text(encoding="utf-8").splitlines()[:24]))
 
 
 def _harvest(folder: Path, corpus: Path) -> None:
@@ -172,7 +173,7 @@ def _copy_log(process: subprocess.Popen[str], ready: queue.SimpleQueue[bool]) ->
     """Pass the log on, line by line. Before it is ready nobody may ask for the embedded server: who asks first owns it."""
     assert process.stderr is not None
     for line in process.stderr:
-        sys.stderr.write(line)
+        say(line.rstrip("\n"), err=True)
         if "ready to claim" in line:
             ready.put(True)
     ready.put(False)
@@ -211,7 +212,7 @@ def _show(environ: Mapping[str, str], *args: str) -> None:
 
 
 def _say(text: str) -> None:
-    say(click.style(text, bold=True))
+    say(text, bold=True)
 
 
 def _short(path: Path) -> str:

@@ -20,6 +20,7 @@ SUPERUSER = "regelrecht"
 HOMES = Path("/var/lib/regelrecht-supervisor")
 """Where root keeps data whose base directory the server's user cannot pass, such as one under ``/root``."""
 
+_UNUSABLE = "cannot be made or written by this user: put XDG_DATA_HOME where it can"
 _SOCKET_PATH_BYTES = 108
 _SOCKET_NAME = ".s.PGSQL.5432"
 
@@ -63,7 +64,13 @@ class Cluster:
 
 def locate(base: Path, account: Account) -> Cluster:
     """Where the files of ``base`` are: in it, or in a place of the same name that the server's user can reach."""
-    base.mkdir(mode=0o755 if account.switch else 0o700, parents=True, exist_ok=True)
+    try:
+        base.mkdir(mode=0o755 if account.switch else 0o700, parents=True, exist_ok=True)
+        usable = os.access(base, os.R_OK | os.W_OK | os.X_OK)
+    except OSError as error:
+        raise InvalidInput(f"{base}, the folder of the embedded PostgreSQL, {_UNUSABLE} ({error.strerror})") from error
+    if not usable:
+        raise InvalidInput(f"{base}, the folder of the embedded PostgreSQL, {_UNUSABLE}")
     digest = hashlib.sha256(os.fsencode(base)).hexdigest()[:12]
     home = base
     if not account.may_enter(base):

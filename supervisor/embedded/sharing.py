@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import structlog
 from attrs import define, field
 
-from protocols.failures import DatabaseUnavailable
+from protocols.failures import DatabaseUnavailable, InvalidInput
 from supervisor.embedded import server
 from supervisor.embedded.account import Account, server_account
 from supervisor.embedded.binaries import Binaries, find_binaries
@@ -25,6 +26,8 @@ from supervisor.embedded.cluster import Cluster, locate, prepare
 from supervisor.embedded.settings import EmbeddedSettings
 
 _POLL_S = 0.02
+
+_log = structlog.get_logger(__name__)
 
 
 @define
@@ -76,6 +79,7 @@ def embedded_server(settings: EmbeddedSettings, *, must_own: bool = False) -> It
     cluster = locate(settings.base, account)
     with _open_lock(settings.base / "lock") as lock, _open_lock(settings.base / "users") as users:
         deadline = time.monotonic() + (settings.own_wait_s if must_own else settings.start_limit_s)
+        told = False
         while not _try_lock(lock, fcntl.LOCK_EX):
             if not must_own and _try_lock(users, fcntl.LOCK_SH):
                 if server.is_ready(cluster):
@@ -84,6 +88,9 @@ def embedded_server(settings: EmbeddedSettings, *, must_own: bool = False) -> It
                 fcntl.flock(users, fcntl.LOCK_UN)
             if time.monotonic() > deadline:
                 raise DatabaseUnavailable(_still_owned(settings.base, must_own))
+            if must_own and not told:
+                told = True
+                _log.warning("waiting for the embedded PostgreSQL", hint=_waits(settings))
             time.sleep(_POLL_S)  # noqa: TID251 - the loop does not run yet, and flock has no wait with a limit
         fcntl.flock(users, fcntl.LOCK_SH)
         binaries = find_binaries(settings.bindir, account, cluster.home)
@@ -111,9 +118,19 @@ def _launch(
     )
 
 
+def _waits(settings: EmbeddedSettings) -> str:
+    return (
+        f"another process runs the one in {settings.base}; waiting up to {settings.own_wait_s:g} s for it to end. One "
+        "embedded server takes one supervisor"
+    )
+
+
 def _still_owned(base: Path, must_own: bool) -> str:
     if must_own:
-        return f"another process runs the embedded PostgreSQL in {base}: stop it, or share a server with DATABASE_URL"
+        return (
+            f"another process runs the embedded PostgreSQL in {base}, which takes one supervisor: stop that one, or share a "
+            "server with DATABASE_URL"
+        )
     return f"another process owns the embedded PostgreSQL in {base}, but its server does not come up"
 
 
@@ -125,7 +142,10 @@ def _await_leave(users: int, limit_s: float) -> None:
 
 @contextmanager
 def _open_lock(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise InvalidInput(f"{path}: {error.strerror}: run as its user, or use another XDG_DATA_HOME") from error
     try:
         yield descriptor
     finally:

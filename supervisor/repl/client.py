@@ -22,6 +22,12 @@ class PromptUnreachable(Transient):
     kind = "prompt_unreachable"
 
 
+class NobodyThere(PromptUnreachable):
+    """No supervisor runs here, or none that listens."""
+
+    kind = "nobody_there"
+
+
 @frozen
 class Answer:
     text: str
@@ -43,7 +49,7 @@ class Client:
         try:
             self._socket = localsocket.connect(self.path, limit_s=ANSWER_LIMIT_S)
         except OSError as error:
-            raise PromptUnreachable(f"nobody answers at {self.path}: {error.strerror or error}") from None
+            raise NobodyThere(f"nobody answers at {self.path}: {error.strerror or error}") from None
         hello = self._read()
         if hello.mark is Mark.CLOSED:
             self._socket.close()

@@ -9,6 +9,7 @@ from attrs import frozen
 
 from protocols.failures import InvalidInput
 from supervisor.repl import scene as views
+from supervisor.repl.pipelines import PipelineDesk
 from supervisor.repl.scene import Scene
 
 Answer = Callable[[Scene, str], Awaitable[list[str]]]
@@ -51,6 +52,20 @@ async def _budget(scene: Scene, word: str) -> list[str]:
     ]
 
 
+async def _leases(scene: Scene, word: str) -> list[str]:
+    return (await _desk(scene).leases()).lines if word else views.leases(scene)
+
+
+async def _runs(scene: Scene, word: str) -> list[str]:
+    return (await _desk(scene).runs(active=word == "active")).lines
+
+
+def _desk(scene: Scene) -> PipelineDesk:
+    if scene.pipelines is None:
+        raise InvalidInput("this supervisor has no database to ask")
+    return scene.pipelines
+
+
 async def _drain(scene: Scene, word: str) -> list[str]:
     lifecycle = scene.tree.house.lifecycle
     if word == "begin":
@@ -82,7 +97,8 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "jobs": Command("the jobs that run here", _look(views.jobs)),
     "channels": Command("what waits between the actors", _look(views.channels)),
     "budget": Command("claude runs of this hour", _budget),
-    "leases": Command("how sure we are of each job: last beat, and when it would be given up", _look(views.leases)),
+    "leases": Command("how sure we are of each job: last beat, and when it would be given up; or who works on pipelines", _leases, ("pipelines",)),
+    "runs": Command("the newest 20 runs of pipelines, over all supervisors, or those that wait or run", _runs, ("active",)),
     "drain": Command("the state of the drain, or begin it", _drain, ("begin", "hurry")),
     "loglevel": Command("the least level that is logged, or another one", _loglevel, ("debug", "info", "warning", "error")),
     "dump": Command("everything above at once, and the stacks of all threads", _look(views.everything)),

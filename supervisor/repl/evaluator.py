@@ -20,7 +20,7 @@ _SHOW: Final = "__repl_show__"
 
 
 class _ShowValues(ast.NodeTransformer):
-    """``value`` on a line of its own becomes ``__repl_show__(value)``. Only the outermost level is looked at."""
+    """``value`` on a line of its own becomes ``await __repl_show__(value)``. Only the outermost level is looked at."""
 
     def visit_Module(self, node: ast.Module) -> ast.Module:
         node.body = [self._shown(one) if isinstance(one, ast.Expr) else one for one in node.body]
@@ -28,7 +28,7 @@ class _ShowValues(ast.NodeTransformer):
 
     def _shown(self, one: ast.Expr) -> ast.stmt:
         call = ast.Call(ast.Name(_SHOW, ast.Load()), [one.value], [])
-        return ast.copy_location(ast.Expr(ast.copy_location(call, one)), one)
+        return ast.copy_location(ast.Expr(ast.copy_location(ast.Await(call), one)), one)
 
 
 @define
@@ -82,7 +82,10 @@ class Evaluator:
         else:
             file.write(text)
 
-    def _show(self, value: object) -> None:
+    async def _show(self, value: object) -> None:
+        """A coroutine that stands alone is awaited: nobody else can, and nobody wants to look at it."""
+        if inspect.iscoroutine(value):
+            value = await value
         if value is not None:
             self.namespace["_"] = value
             self.say(f"{value!r}\n")

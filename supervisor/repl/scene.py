@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 from attrs import define, field
@@ -18,10 +18,13 @@ from supervisor import taskview
 from supervisor.drain import Drain
 from supervisor.metrics import Metrics
 from supervisor.progresstext import progress_text
-from supervisor.taskview import TaskClock, duration
+from supervisor.taskview import TaskClock, duration, folded
 from supervisor.tree import Inbox, Tree
 from supervisor.version import VERSION
 from supervisor.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from supervisor.repl.pipelines import PipelineDesk
 
 _PHASES: Final = {
     Phase.STARTING: "starting",
@@ -40,7 +43,7 @@ def _nothing() -> tuple[str, ...]:
 @define
 class Scene:
     """``count_runs`` asks the database for claude runs of this hour: used, allowed, local hour. ``paused`` is what was read
-    last. ``figures`` is None where there is no database port.
+    last. ``figures`` and ``pipelines`` are None where there is no database port.
     """
 
     tree: Tree
@@ -53,6 +56,7 @@ class Scene:
     level: str = "info"
     figures: Callable[[], DatabaseStatistics] | None = None
     paused: Callable[[], Sequence[str]] = _nothing
+    pipelines: PipelineDesk | None = None
     started_at: float = field(factory=time.monotonic)
 
 
@@ -81,7 +85,8 @@ def summary(scene: Scene) -> list[str]:
         f"held too long {scene.watchdog.holds} times"
     )
     paused = scene.paused()
-    return [*lines, f"  paused    {', '.join(paused)}"] if paused else lines
+    lines += [f"  paused    {', '.join(paused)}"] if paused else []
+    return [part for line in lines for part in folded(line, 12)]
 
 
 def actors(scene: Scene) -> list[str]:

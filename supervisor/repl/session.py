@@ -7,7 +7,7 @@ becomes text. Only a loop that never awaits can still freeze everything; the wat
 from __future__ import annotations
 
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import structlog
@@ -70,11 +70,19 @@ class Session:
         if self.rule.python:
             house = self.scene.tree.house
             names = {"scene": self.scene, "tree": self.scene.tree, "house": house, "trio": trio}
-            self._evaluator = Evaluator(names, lambda text: self._output.write(text))
+            self._evaluator = Evaluator({**names, **self._helpers}, lambda text: self._output.write(text))
+
+    @property
+    def _helpers(self) -> Mapping[str, Callable[..., Any]]:
+        """What Python has beyond the parts of the supervisor."""
+        return {} if self.scene.pipelines is None else self.scene.pipelines.helpers
 
     async def run(self) -> None:
         """Until the client goes, says ``quit`` or is silent for too long. trio.BrokenResourceError when it went in between."""
-        languages = "commands and Python" if self.rule.python else "commands"
+        languages = "commands"
+        if self.rule.python:
+            helpers = ", ".join(f"{name}()" for name in self._helpers)
+            languages = f"commands and Python{helpers and f' with {helpers}'}"
         await self._send(f"regelrecht-supervisor {VERSION}: {languages}; `help` lists them", Mark.READY)
         lines, received = trio.open_memory_channel[bytes](0)
         async with trio.open_nursery() as nursery:

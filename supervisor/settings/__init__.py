@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from attrs import evolve, field, frozen
 
@@ -206,7 +208,18 @@ def _corpus_faults(corpus: Corpus) -> list[str]:
         corpus_settings(corpus)
     except InvalidInput as error:
         return [str(fault) for fault in error.details.get("faults", [error.message])]
+    folder = None if corpus.repo_url is None else _folder_of(corpus.repo_url)
+    if folder is not None and not folder.is_dir():
+        return [f"CORPUS_REPO_URL={corpus.repo_url!r}: there is no such folder; a repository elsewhere has an address"]
     return []
+
+
+def _folder_of(address: str) -> Path | None:
+    """The folder that git means by ``address``; None: something on another machine (``host:path`` too, D39)."""
+    parts = urlsplit(address)
+    if parts.scheme == "file":
+        return Path(url2pathname(parts.path))
+    return None if ":" in address.partition("/")[0] else Path(address)
 
 
 def _drain_faults(drain: Drain) -> list[str]:

@@ -93,8 +93,9 @@ class Agents:
         "LLM_TIMEOUT_SECS",
         seconds(1),
         default=600.0,
-        example="3600",
-        help="Most that one call gets. A call gets its share of the job's time where that is less.",
+        example="1290",
+        help="Most that one call gets. A call gets its share of the job's time where that is less: with one feedback round a "
+        "gate a third of it for a translation, 1290 of 3900.",
     )
     claude_tokens: str | None = setting(
         "CLAUDE_CODE_OAUTH_TOKEN",

@@ -6,6 +6,8 @@ Field names carry their unit; the environment names are the platform's and stay 
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from attrs import frozen
 
@@ -243,15 +245,24 @@ class Health:
     )
 
 
+def _repository(raw: str) -> str:
+    """A folder is looked for at once: a mirror that is not there would cost each law its attempts."""
+    base = base_url(raw)
+    parts = urlsplit(base)
+    if parts.scheme == "file" and not Path(url2pathname(parts.path)).is_dir():
+        raise ValueError("there is no such folder; a mirror is an http(s) address or a folder that exists")
+    return base
+
+
 @frozen
 class Sources:
     """Where law comes from. The addresses are the allow-list: redirects elsewhere are refused (D38)."""
 
     bwb_repository_url: str = setting(
         "BWB_REPOSITORY_URL",
-        base_url,
+        _repository,
         default=urls.BWB_REPOSITORY,
-        help="Files of national law: below it bwb/{id}/manifest.xml and so on. A mirror: an address or a folder.",
+        help="Files of national law: below it bwb/{id}/manifest.xml and so on. A mirror: an address or a folder that exists.",
     )
     bwb_sru_url: str = setting(
         "BWB_SRU_URL",
@@ -261,7 +272,7 @@ class Sources:
     )
     cvdr_repository_url: str = setting(
         "CVDR_REPOSITORY_URL",
-        base_url,
+        _repository,
         default=urls.CVDR_REPOSITORY,
         help="Files of local regulations.",
     )
@@ -303,7 +314,7 @@ class Corpus:
         "CORPUS_REPO_URL",
         text,
         default=None,
-        help="Git repository of the corpus. Unset: files go to REGULATION_REPO_PATH and nothing is committed.",
+        help="Git repository of the corpus; a folder must exist. Unset: files go to REGULATION_REPO_PATH and nothing is committed.",
     )
     repo_path: Path = setting(
         "CORPUS_REPO_PATH",

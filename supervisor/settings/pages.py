@@ -12,6 +12,7 @@ import click
 
 from supervisor.settings import AREAS
 from supervisor.settings.reader import Spec, specs
+from supervisor.terminaltext import say
 
 ROOT = Path(__file__).parents[2]
 

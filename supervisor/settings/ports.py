@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from protocols.corpus import CorpusSettings, resolve_branch
 from schema.queue.presence import SUPERVISOR_SESSION
 from supervisor.settings.areas import Corpus, Database, Embedded, Sources
-from supervisor.settings.pipelines import Blobs
+from supervisor.settings.pipelines import Blobs, Crawl
 
 if TYPE_CHECKING:
     from actors.jobs.enrich.settings import EnrichSettings
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from actors.ports.blobs import BlobSettings
     from actors.ports.database.settings import DatabaseSettings
     from actors.ports.fetchsettings import FetchSettings
+    from protocols.webpolicy import WebRules
     from supervisor.embedded.settings import EmbeddedSettings
     from supervisor.settings import Settings
 
@@ -40,7 +41,7 @@ def database_settings(area: Database, url: str, *, session: str = SUPERVISOR_SES
         max_connections=area.max_connections,
         pooler="transaction" if area.pooler == "transaction" and url == area.url else "none",
         application_name=session,
-        generic_plans=session == SUPERVISOR_SESSION,
+        generic_plans=session.startswith(SUPERVISOR_SESSION),
         statement_timeout_s=area.statement_timeout_s,
         failpoint=area.failpoint,
     )
@@ -139,12 +140,11 @@ def crawl_tools(settings: Settings, environ: Mapping[str, str]) -> CrawlTools:
     """The crawler and the blob store, not opened yet. InvalidInput where they cannot be used as configured (D71)."""
     from actors.jobs.pipeline_run.tools import CrawlTools
     from actors.ports.crawlsettings import CrawlSettings, ExtractSettings, proxy_of
-    from protocols.webpolicy import WebRules
     from supervisor.version import VERSION
 
     area = settings.crawl
     crawl = CrawlSettings(
-        rules=WebRules(ports=area.allowed_ports, deny=area.extra_deny, allow=area.allow),
+        rules=web_rules(area),
         user_agent=area.user_agent or f"regelrecht-supervisor/{VERSION}",
         obey_robots=area.obey_robots,
         host_delay_s=area.host_delay_ms / 1000,
@@ -157,6 +157,13 @@ def crawl_tools(settings: Settings, environ: Mapping[str, str]) -> CrawlTools:
         proxy_trusted=area.proxy_trusted,
     )
     return CrawlTools(crawl, blob_settings(settings.blobs))
+
+
+def web_rules(area: Crawl) -> WebRules:
+    """What may be fetched, for those who fetch and for those who write down what is to be fetched."""
+    from protocols.webpolicy import WebRules
+
+    return WebRules(ports=area.allowed_ports, deny=area.extra_deny, allow=area.allow)
 
 
 def blob_settings(area: Blobs) -> BlobSettings:

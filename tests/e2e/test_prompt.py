@@ -77,12 +77,14 @@ async def test_the_tree_tells_what_a_supervisor_does_without_knowing_its_code(po
     assert "channels  nothing waits in any of them" in text
     assert re.search(r"heartbeat: keeps the leases of running jobs alive", text)
     assert re.search(r"job:probe [0-9a-f-]{36}", text)
-    (waiting,) = [line for line in text.splitlines() if "heartbeat:run" in line]
+    assert max(map(len, text.partition("TASK")[2].splitlines())) <= 80
+    told = re.sub(r"\n {18,}", " ", text)  # what was too long for a line goes on in the next
+    (waiting,) = [line for line in told.splitlines() if "heartbeat:run" in line]
     assert "actors/heartbeat.py:" in waiting
     assert "deadline in" in waiting
     # every task says what it is there for, but an actor's own, which is told one line above, and a job's, told further up
-    table = text.partition("TASK ")[2].splitlines()[1:]
-    names = [re.split(r" +-?[0-9.]+[smhd]", line.strip())[0] for line in table]
+    table = told.partition("TASK, ")[2].splitlines()[1:]
+    names = [line[17:].partition(" · ")[0].strip() for line in table]
     assert len(names) > 30
     assert [name for name in names if ": " not in name and not re.match(r"\w+:run$|job:probe |repl:", name)] == []
 
@@ -91,12 +93,13 @@ async def test_every_command_answers_and_scripts_see_by_the_exit_code_what_faile
     one = await started(pod, runtime)
     await pod.add([{"seconds": 60}])
     await until(lambda: len(pod.entries()) == 1)
-    names = ["help", "tree", "actors", "jobs", "channels", "budget", "leases", "drain", "loglevel", "dump"]
+    names = ["help", "tree", "actors", "jobs", "channels", "budget", "leases", "leases pipelines", "runs"]
+    names += ["drain", "loglevel", "dump"]
     done = await prompt(pod, runtime, stdin="\n".join(names))
     assert done.returncode == exitcodes.CLEAN, done.stdout
     for expected in (
         "COMMAND", "ACTOR", "claims -> jobs", "claude runs in the hour", "LAST CONFIRMED BEAT", "phase running",
-        "log level info", "THREAD MainThread",
+        "log level info", "THREAD MainThread", "no pipeline or connector is leased", "no runs",
     ):  # fmt: skip
         assert expected in done.stdout
     (lease,) = await pod.sql("SELECT lease::text FROM jobs")

@@ -398,9 +398,10 @@ async def test_probes_tell_that_the_loop_turns_and_that_it_claims_until_the_drai
 
 async def test_a_port_that_is_taken_ends_the_start_with_one_line(pod: Fleet) -> None:
     with socket.create_server(("0.0.0.0", 0)) as taken:
-        one = pod.start(HEALTH_PORT=str(taken.getsockname()[1]))
-        assert await one.exit_code() == exitcodes.ESCALATED
-    assert "Address already in use" in one.log.read_text()
+        port = taken.getsockname()[1]
+        one = pod.start(HEALTH_PORT=str(port))
+        assert await one.exit_code() == exitcodes.USAGE
+    assert f"cannot serve on port {port} (HEALTH_PORT): is it in use?" in one.log.read_text()
     assert "Traceback" not in one.log.read_text()
 
 

@@ -21,6 +21,7 @@ from structlog.typing import EventDict
 
 from supervisor.logs import Redactor
 from supervisor.metrics import Metrics
+from supervisor.repl.pipelines import PipelineDesk
 from supervisor.repl.scene import Scene
 from supervisor.repl.server import ReplServer
 from supervisor.repl.session import SessionRule
@@ -97,14 +98,18 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(path: Path, rule: SessionRule = QUICK, **more: Any) -> AsyncIterator[Stage]:
+async def staged(
+    path: Path, rule: SessionRule = QUICK, *, pipelines: PipelineDesk | None = None, **more: Any
+) -> AsyncIterator[Stage]:
     """A server of a supervisor that stands but does nothing."""
     grown = Grown(for_ever)
 
     async def runs() -> tuple[int, int, int]:
         return 3, 3, 23
 
-    scene = Scene(grown.tree, grown.drain, TaskClock(), Watchdog(), Metrics(), runs, lambda level: None)
+    scene = Scene(
+        grown.tree, grown.drain, TaskClock(), Watchdog(), Metrics(), runs, lambda level: None, pipelines=pipelines
+    )
     server = ReplServer(scene, [path], Redactor([SECRET]).text, rule, **more)
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
@@ -241,6 +246,22 @@ async def test_python_is_incremental_and_keeps_its_names(folder: Path) -> None:
         assert await one.ask("print('a', 'b', sep='-', end='!')") == ("a-b!\n", ">")
         assert (await one.ask("def ("))[1] == "!"
         assert (await one.ask("jobs")) == ("no job runs here\n", ">")  # a command is a command
+
+
+async def test_a_coroutine_that_stands_alone_is_awaited_within_the_limit(folder: Path) -> None:
+    async with staged(folder / "s") as stage, stage.caller() as one:
+        for line in ("async def double(n):", "    await trio.sleep(0)", "    return 2 * n", ""):
+            await one.ask(line)
+        assert await one.ask("double(21)") == ("42\n", ">")
+        assert await one.ask("_ + 1; await double(4)") == ("43\n8\n", ">")
+        assert await one.ask("trio.sleep_forever()") == ("stopped after 0.3 s\n", "!")
+
+
+async def test_without_a_database_pipelines_cannot_be_asked_for(folder: Path) -> None:
+    async with staged(folder / "s") as stage, stage.caller() as one:
+        for line in ("runs", "leases pipelines"):
+            assert await one.ask(line) == ("this supervisor has no database to ask\n", "!")
+        assert "NameError" in (await one.ask("wallet('x')"))[0]
 
 
 async def test_an_answer_has_an_end_and_no_secret_in_it(folder: Path, said: list[EventDict]) -> None:

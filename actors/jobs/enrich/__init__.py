@@ -64,9 +64,13 @@ async def open_enrich(means: Means) -> AsyncIterator[JobHandler]:
         async def search_name(name: str) -> Sequence[BwbHit]:
             return (await repository.search_bwb(name)).hits
 
+        lanes = {name: Lane.of(name, settings, folder) for name in PROVIDERS}
+        for lane in lanes.values():
+            if lane.wanted and lane.missing_program is not None:
+                _log.warning("settings", hint=lane.missing_program, provider=lane.dialect.name)
         yield Enrich(
             settings=settings,
-            lanes={name: Lane.of(name, settings, folder) for name in PROVIDERS},
+            lanes=lanes,
             flows=flows,
             root=root,
             skills=await trio.to_thread.run_sync(read_skills, folder),
@@ -83,7 +87,13 @@ def _warn(settings: EnrichSettings) -> None:
     """What is set and can have no effect, or hardly the one that is meant (D44, D45, ``enrich.md`` 2.5)."""
     stall = settings.stall
     hints = list(
-        inert_rules(settings.shares, idle_s=stall.idle_s, retry_s=stall.retry_s, first_output_s=stall.first_output_s)
+        inert_rules(
+            settings.shares,
+            idle_s=stall.idle_s,
+            retry_s=stall.retry_s,
+            first_output_s=stall.first_output_s,
+            given=lambda name: bool(settings.environ.get(name)),
+        )
     )
     if 0 < stall.idle_s < SHORT_IDLE_S:
         hints.append(f"ENRICH_AGENT_IDLE_SECS={stall.idle_s:g}: a model may well think for longer before it writes")

@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from actors.jobs.enrich.draft import LAW_LIMIT_BYTES
 from actors.jobs.enrich.library import SIDECARS, newest
 from protocols.articleplan import ArticlePlan, LawParts, plan_articles
@@ -19,8 +17,6 @@ from protocols.lawyaml import UnreadableLaw
 
 _HEADER_BYTES: Final = 64 * 1024
 _BWB_ID = re.compile(rb"^bwb_id:[ \t]*['\"]?(BWBR[0-9]{7})\b", re.MULTILINE)
-
-_log = structlog.get_logger(__name__)
 
 
 def plan_in_folder(
@@ -42,15 +38,17 @@ def plan_in_folder(
         return _by_bwb_id(folder, root)
 
     @cache
-    def find(bwb_id: str) -> LawParts | None:
-        found = newest(index().get(bwb_id, []), day)
+    def find(bwb_id: str) -> LawParts | str:
+        texts = index().get(bwb_id, [])
+        if not texts:
+            return "is not in the corpus"
+        found = newest(texts, day)
         if found is None:
-            return None
+            return f"has no text in the corpus that applied on {day}; the first there is {min(Path(text).stem for text in texts)}"
         try:
             return LawParts.of(found, read_tree((folder / found).read_bytes()))
         except UnreadableLaw as fault:
-            _log.warning("a law of the plan cannot be read", path=found, why=fault.message)
-            return None
+            return f"cannot be read ({found}: {fault.message})"
 
     return plan_articles(LawParts.of(path, tree), articles, depth=depth, most=most, find=find)
 

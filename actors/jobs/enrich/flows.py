@@ -19,7 +19,7 @@ from protocols import enrichmentfile, envelope
 from protocols.compose import CarriedOver, carry_over
 from protocols.corpus import CorpusPort, FileChange, Publication
 from protocols.enrichmentfile import StoredState, read_state
-from protocols.enrichpayload import EnrichPayload
+from protocols.enrichpayload import EnrichPayload, law_folder
 from protocols.enrichresult import is_complete
 from protocols.failures import BaseDrift, ContentFailure, JsonObject, Permanent
 from protocols.gates.schema_gate import faulty_sections
@@ -136,9 +136,9 @@ class CorpusFlow:
         return await self.deliver(work, payload, provider, loaded, product)
 
     async def load(self, work: Work, payload: EnrichPayload) -> Loaded:
-        """BaseDrift, LawMissing, ContentFailure for a law that cannot be read, and the corpus' own failures."""
+        """BaseDrift, LawMissing, InvalidInput for a path in the root, ContentFailure for a law that cannot be read, and the corpus' own failures."""
+        directory = law_folder(payload.yaml_path)
         base_commit, commit = await self.base.tip(), await self.branch.tip()
-        directory = PurePosixPath(payload.yaml_path).parent
         base_law = await self.base.read(payload.yaml_path, at=base_commit)
         files = {
             path: content

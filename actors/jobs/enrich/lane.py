@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -67,6 +69,18 @@ class Lane:
             opencode=setup,
             credentials=credentials_of(name, settings.environ),
         )
+
+    @property
+    def missing_program(self) -> str | None:
+        """What to do about a CLI that is not on this machine; None: it is there."""
+        if shutil.which(self.binary, path=self.settings.environ.get("PATH", os.defpath)) is not None:
+            return None
+        return f"{self.binary}: there is no such program; install it, or name it with {self.dialect.binary_settings[0]}"
+
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody set up this provider: named its program, or gave it a login."""
+        return bool(self.credentials) or any(self.settings.environ.get(name) for name in self.dialect.binary_settings)
 
     @property
     def branch(self) -> str:
@@ -142,6 +156,7 @@ class Lane:
                 writable=(*folder.writable, *self._users_own()),
                 readable=() if self.opencode is None else self.opencode.readable,
                 stdin=command.stdin,
+                named_by=self.dialect.binary_settings[0],
             ),
             folder=folder.path,
             limit_s=limit_s,

@@ -20,9 +20,10 @@ from attrs import field, frozen
 
 from actors.jobs.base import Work
 from actors.jobs.enrich.desk import Desk
-from actors.jobs.enrich.flows import CorpusFlow, LawMissing, Loaded, Product
+from actors.jobs.enrich.flows import CorpusFlow, Loaded, Product
 from actors.jobs.enrich.job import Enrich
 from actors.jobs.enrich.lane import Lane
+from actors.jobs.enrich.library import SIDECARS
 from actors.jobs.enrich.rounds import look
 from actors.jobs.enrich.settings import EnrichSettings
 from actors.jobs.enrich.translate import assignments_of, folders_of, prompt_of
@@ -34,7 +35,7 @@ from actors.ports.queue import UnitOfWork
 from actors.ports.schemafiles import load_schemas
 from actors.ports.skillfiles import read_skills, skills_folder
 from protocols.dialects.base import secret_name
-from protocols.enrichpayload import EnrichPayload, law_path, payload_document
+from protocols.enrichpayload import EnrichPayload, law_folder, law_path, payload_document
 from protocols.failures import InvalidInput, JsonObject
 from protocols.gates.findings import Reading
 from protocols.gates.table import GATES
@@ -130,12 +131,15 @@ class LocalLaw:
     ) -> LocalLaw:
         """``beside``: an empty folder that takes the results instead of ``settings.folder``, which stays as it is.
 
-        LawMissing; InvalidInput for a path that leads elsewhere or skills that are not there; OSError from the disk.
+        InvalidInput for a path that leads nowhere or to no law, or skills that are not there; OSError from the disk.
         """
         path = law_path(path)
         file = settings.folder / path
         if not file.is_file():
-            raise LawMissing(f"{file} is no file: give the path of a law below {settings.folder}")
+            raise InvalidInput(f"{file} is no file: give the path of a law below {settings.folder}")
+        if file.name in SIDECARS or file.name.startswith("."):
+            raise InvalidInput(f"{path} stands beside a law and is none: give the file of the law itself")
+        law_folder(path)
         skills, schemas = skills_folder(settings.skills_dir), load_schemas(settings.schema_dir)
         handler = Enrich(
             settings=settings,
@@ -227,7 +231,7 @@ class LocalLaw:
 
 
 def _flow(settings: EnrichSettings, path: str, schemas: LawSchemas, beside: Path | None) -> CorpusFlow:
-    folder = FolderCorpus(settings.folder)
+    folder = FolderCorpus(settings.folder, "--corpus")
     if beside is None:
         return CorpusFlow(settings, folder, folder, schemas)
     directory = PurePosixPath(path).parent
@@ -236,11 +240,13 @@ def _flow(settings: EnrichSettings, path: str, schemas: LawSchemas, beside: Path
 
 
 def _law_id(file: Path) -> str:
-    """As the law says; what cannot be read is told when the window is laid out."""
+    """As the law says; what cannot be read is told when the window is laid out. InvalidInput for what is no law."""
     try:
         tree = read_tree(file.read_bytes())
     except UnreadableLaw:
         return file.stem
+    if "articles" not in tree:
+        raise InvalidInput(f"{file} is no law file: it has no articles")
     found = tree.get("bwb_id") or tree.get("$id")
     return found if isinstance(found, str) else file.stem
 

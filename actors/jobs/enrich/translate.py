@@ -96,7 +96,7 @@ def prompt_of(desk: Desk, folder: SliceFolder, positions: Sequence[int]) -> str:
             numbers=None if whole else numbers,
             done=[number for number in numbers if number in desk.done],
             lines={source.numbers[position]: source.lines_of(position) for position in positions} if large else None,
-            continuation=not desk.first,
+            continuation=desk.window.start > 0,
             gap_key=desk.gap_key,
         )
     )

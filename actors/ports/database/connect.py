@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import asyncpg
 
@@ -61,6 +62,15 @@ def in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".rstrip(": ").splitlines()[0]
 
 
+def _place(url: str, settings: DatabaseSettings, direct: bool) -> str:
+    """`` at host:port (DATABASE_URL)``: never the user part of ``url``, also where a password makes its end unclear.
+    Nothing for a socket of this machine."""
+    netloc = urlsplit(url).netloc
+    place = "" if "@" in url.partition(netloc)[2] else netloc.rpartition("@")[2]
+    name = "DATABASE_DIRECT_URL" if direct and settings.direct_url else "DATABASE_URL"
+    return f" at {place} ({name})" if place else ""
+
+
 def keep_alive(connection: Any, settings: DatabaseSettings) -> None:
     """Let the kernel notice a silent peer, so that no read waits for hours (DB-06). Sockets of this machine need none."""
     peer = connection._transport.get_extra_info("socket")  # the driver has no public way to its socket
@@ -101,9 +111,12 @@ async def connect(settings: DatabaseSettings, *, direct: bool = False, **driver:
             "the database address cannot be read; it looks like postgresql://user:password@host/name"
         ) from None
     except TimeoutError as error:
-        raise DatabaseUnavailable(f"the database did not answer within {settings.connect_timeout_s:g} s") from error
+        raise DatabaseUnavailable(
+            f"the database{_place(url, settings, direct)} did not answer within {settings.connect_timeout_s:g} s"
+        ) from error
     except DRIVER_ERRORS as error:
-        raise DatabaseUnavailable(f"cannot connect to the database: {in_words(error)}") from error
+        why = error.strerror if isinstance(error, socket.gaierror) else in_words(error)
+        raise DatabaseUnavailable(f"cannot connect to the database{_place(url, settings, direct)}: {why}") from error
     try:
         require_supported(connection)
         keep_alive(connection, settings)

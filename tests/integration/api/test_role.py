@@ -114,8 +114,8 @@ async def test_a_port_that_is_taken_is_told_in_a_line(ships: Fleet) -> None:
     try:
         port = listeners[0].socket.getsockname()[1]
         process = start(ships, API_PORT=str(port))
-        assert await process.exit_code() == exitcodes.ESCALATED
-        assert "Address already in use" in process.log.read_text() or "already in use" in process.log.read_text()
+        assert await process.exit_code() == exitcodes.USAGE
+        assert f"cannot serve on port {port} (API_PORT): is it in use?" in process.log.read_text()
         assert "Traceback" not in process.log.read_text()
     finally:
         for listener in listeners:

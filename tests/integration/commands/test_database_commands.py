@@ -119,7 +119,7 @@ def test_a_malformed_request_is_a_usage_error_and_writes_nothing(database_url: s
 def test_waiting_where_nobody_runs_jobs_says_so_and_leaves_the_job_queued(database_url: str) -> None:
     done = cli.run("harvest", LAW, "--wait", DATABASE_URL=database_url)
     assert done.code == exitcodes.DATABASE_UNREACHABLE
-    assert "no supervisor runs jobs on this database" in done.err
+    assert "no supervisor on this database takes harvest jobs" in done.err
     [job] = cli.run("jobs", "list", "--json", DATABASE_URL=database_url).json
     assert job["status"] == "pending"
 

@@ -240,13 +240,58 @@ def test_what_cannot_be_run_is_refused_before_anything_is_begun(
 
 @pytest.mark.parametrize("path", [f"{FOLDER}/2099-01-01.yaml", "../law.yaml"])
 def test_a_law_that_is_not_there_is_named(desk: Desk, path: str) -> None:
-    done = desk.enrich(path=path)
-    assert done.code in {exitcodes.ESCALATED, exitcodes.USAGE}
-    assert Path(path).name in done.err
+    for mode in ([], ["--dry-run"], ["--article", "1"]):
+        done = desk.enrich(*mode, path=path)
+        assert done.code == exitcodes.USAGE
+        assert Path(path).name in done.err
+
+
+def test_a_law_in_the_root_of_the_corpus_is_refused_in_words_about_it(desk: Desk) -> None:
+    (desk.corpus / "law.yaml").write_text(law(2))
+    done = desk.enrich("--dry-run", path="law.yaml")
+    assert done.code == exitcodes.USAGE
+    assert "law.yaml stands in the root of the corpus" in done.err
+    assert "law/law.yaml" in done.err
+    (desk.corpus / "law").mkdir()
+    (desk.corpus / "law.yaml").rename(desk.corpus / "law/law.yaml")
+    assert desk.enrich("--dry-run", path="law/law.yaml").code == exitcodes.CLEAN
+
+
+@pytest.mark.parametrize(("name", "says"), [("status.yaml", "beside a law"), ("notes.yaml", "it has no articles")])
+def test_what_is_no_law_is_called_so(desk: Desk, name: str, says: str) -> None:
+    (desk.law.parent / name).write_text("law_id: BWBR0000001\n")
+    done = desk.enrich("--dry-run", path=f"{FOLDER}/{name}")
+    assert (done.code, done.out) == (exitcodes.USAGE, "")
+    assert says in done.err
+
+
+def test_an_agent_that_is_not_there_is_told_with_its_setting_before_anything_is_begun(desk: Desk) -> None:
+    done = desk.enrich(CLAUDE_PATH="/nonexistent/claude")
+    assert done.code == exitcodes.USAGE
+    assert done.err == "Error: /nonexistent/claude: there is no such program; install it, or name it with CLAUDE_PATH\n"
+    assert sorted(path.name for path in desk.law.parent.iterdir()) == [Path(PATH).name]
+
+
+def test_a_cited_law_without_a_text_of_that_day_is_told_apart_from_one_that_is_missing(desk: Desk) -> None:
+    desk.law.write_text(citing(3))
+    later = desk.corpus / OTHER.replace("2024-01-01", "2026-01-01")
+    later.parent.mkdir(parents=True)
+    later.write_text(law(4).replace("BWBR0000001", "BWBR0000002"))
+    done = desk.enrich("--article", "3", "--depth", 1, "--dry-run")
+    assert "the law has no text in the corpus that applied on 2025-01-01; the first there is 2026-01-01" in done.out
+    later.unlink()
+    assert "the law is not in the corpus" in desk.enrich("--article", "3", "--depth", 1, "--dry-run").out
+
+
+def test_only_a_law_whose_walk_has_begun_is_said_to_have_finished_windows(desk: Desk) -> None:
+    assert "Earlier windows" not in desk.enrich("--article", "7", "--dry-run").out
+    desk.enrich("--articles", 2)
+    assert "Earlier windows" in desk.enrich("--article", "7", "--dry-run").out
+    assert "Earlier windows" in desk.enrich("--articles", 2, "--dry-run").out
 
 
 def test_a_law_that_cannot_be_read_fails_without_a_call(desk: Desk) -> None:
     desk.law.write_text("articles: [")
     done = desk.enrich()
-    assert done.code == exitcodes.ESCALATED
+    assert done.code == exitcodes.USAGE
     assert "YAML" in done.err

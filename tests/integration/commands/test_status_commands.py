@@ -45,7 +45,7 @@ def test_status_tells_depth_running_jobs_budget_pauses_and_failures(database_url
     assert max(map(len, lines)) <= 80
     assert re.search(r"^enrich +1 +· +· +· +·$", done.out, re.MULTILINE)
     assert re.search(r"^harvest +1 +1 +1 +· +1$", done.out, re.MULTILINE)
-    assert "none is allowed (limit 0), 1 job waiting" in done.out
+    assert "no claude run is allowed (ENRICH_HOURLY_LIMIT is 0 here), 1 job waiting" in " ".join(done.out.split())
     assert "paused: enrich until resumed" in done.out
     assert re.search(r"harvest [0-9a-f]{8} +BWBR0990002", done.out)
     assert re.search(r"harvest [0-9a-f]{8} .* BWBR0990001 +permanent: no XML", done.out)
@@ -136,7 +136,7 @@ def test_watching_elsewhere_prints_one_json_object_a_line(database_url: str) -> 
 def test_a_pause_is_set_shown_and_ended(database_url: str) -> None:
     paused = cli.run("pause", "harvest", "--for", "2h", "--reason", "mirror moves", DATABASE_URL=database_url)
     assert paused.code == 0, paused.err
-    assert "paused for 7200 s" in paused.out
+    assert "paused for 2h00m;" in paused.out
     shown = cli.run("status", DATABASE_URL=database_url, COLUMNS="200").out
     assert re.search(r"paused: harvest until .* UTC, by \w+: mirror moves", shown)
     assert cli.run("resume", "harvest", DATABASE_URL=database_url).out == "harvest: resumed\n"

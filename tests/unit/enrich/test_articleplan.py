@@ -39,7 +39,9 @@ CORPUS = {
 
 
 def plan(*articles: str, depth: int | None = None, most: int = 200) -> ArticlePlan:
-    return plan_articles(CORPUS[A], articles, depth=depth, most=most, find=CORPUS.get)
+    return plan_articles(
+        CORPUS[A], articles, depth=depth, most=most, find=lambda bwb_id: CORPUS.get(bwb_id, "is not in the corpus")
+    )
 
 
 def test_without_a_depth_nothing_is_followed_and_all_entries_under_an_article_belong_to_it() -> None:

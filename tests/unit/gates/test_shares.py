@@ -94,12 +94,22 @@ def test_rules_without_effect_are_told_with_a_value_that_would_give_them_one() -
     (told,) = inert_rules(shares_of(1200, 600, Rounds()))
     assert "LLM_TIMEOUT_SECS=600 has no effect: a translation gets at most 390 s" in told
     assert "WORKER_JOB_TIMEOUT_SECS=1830" in told
+    assert "Set it to 390 or less" in told
     assert inert_rules(shares_of(1830, 600, Rounds())) == ()
+    assert inert_rules(shares_of(3900, 1290, Rounds()), idle_s=600, retry_s=900) == ()
     (stall,) = inert_rules(shares_of(1200, 390, Rounds()), idle_s=600)
     assert "ENRICH_AGENT_IDLE_SECS=600 can never fire" in stall
     assert "LLM_TIMEOUT_SECS above 600" in stall
     assert inert_rules(shares_of(1200, 390, Rounds()), idle_s=0, retry_s=0) == ()
     assert len(inert_rules(shares_of(3900, 1290, Rounds()), idle_s=1290, retry_s=1300, first_output_s=2000)) == 3
+
+
+def test_a_default_that_can_have_no_effect_is_nobodys_mistake() -> None:
+    shares = shares_of(1200, 600, Rounds())
+    assert inert_rules(shares, idle_s=600, given=lambda name: False) == ()
+    (told,) = inert_rules(shares, idle_s=600, given={"ENRICH_AGENT_IDLE_SECS"}.__contains__)
+    assert told.startswith("ENRICH_AGENT_IDLE_SECS=600 can never fire")
+    assert any("leaves nothing" in rule for rule in inert_rules(shares_of(30, 600, Rounds()), given=lambda name: False))
 
 
 @given(job_s=st.integers(1, 20_000), idle_s=st.integers(1, 5_000), rounds=ROUNDS)

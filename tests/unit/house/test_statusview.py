@@ -16,7 +16,8 @@ from schema.overview import ClaudeHour, Overview
 from schema.pauses import Pause, PauseScope, ProviderPause
 from schema.queue.views import EndedBadly, HeldJob, QueueCount
 from schema.rows import JobStatus
-from supervisor.statusview import Budget, budget_line, progress_words, render
+from supervisor.budgettext import UNKNOWN, Budget
+from supervisor.statusview import budget_line, progress_words, render
 
 NOW = dt.datetime(2026, 3, 10, 12, 0, tzinfo=dt.UTC)
 JOB = HeldJob(UUID(int=0xABC), "harvest", "BWBR0018451", "pod-1:7", 1, 75.0, 3.0, None, False)
@@ -87,12 +88,21 @@ def test_a_later_attempt_and_a_cancel_are_told() -> None:
             None,
             3,
             9,
-            ("claude runs since 13:00: 3; the limit is not known here (ENRICH_HOURLY_LIMIT)", False),
+            (f"claude runs since 13:00 Amsterdam: 3; {UNKNOWN}, 9 jobs waiting", True),
         ),
-        (5, 3, 9, ("claude runs since 13:00: 3 of 5", False)),
-        (5, 5, 9, ("claude runs since 13:00: 5 of 5; 9 jobs waiting for next hour (14:00)", True)),
-        (5, 6, 0, ("claude runs since 13:00: 6 of 5; next at the full hour", False)),
-        (0, 0, 1, ("claude runs since 13:00: 0; none is allowed (limit 0), 1 job waiting", True)),
+        (5, 3, 9, ("claude runs since 13:00 Amsterdam: 3 of 5", False)),
+        (5, 5, 9, ("claude runs since 13:00 Amsterdam: 5 of 5; 9 jobs waiting for next hour (14:00 Amsterdam)", True)),
+        (5, 6, 0, ("claude runs since 13:00 Amsterdam: 6 of 5; next at the full hour", False)),
+        (
+            0,
+            0,
+            1,
+            (
+                "claude runs since 13:00 Amsterdam: 0; no claude run is allowed (ENRICH_HOURLY_LIMIT is 0 here), "
+                "1 job waiting",
+                True,
+            ),
+        ),
     ],
 )
 def test_the_budget_says_when_jobs_wait_for_the_next_hour(
@@ -104,10 +114,10 @@ def test_the_budget_says_when_jobs_wait_for_the_next_hour(
 
 def test_the_night_has_its_own_limit_and_the_last_hour_of_a_day_a_next_one() -> None:
     assert "of 10" in budget_line(evolve(EMPTY, claude=ClaudeHour(1, 7, 0, 8)), Budget(5, night_multiplier=2))[0]
-    assert "(00:00)" in budget_line(evolve(EMPTY, claude=ClaudeHour(5, 23, 2, 0)), Budget(5))[0]
+    assert "(00:00 Amsterdam)" in budget_line(evolve(EMPTY, claude=ClaudeHour(5, 23, 2, 0)), Budget(5))[0]
     # the night in which 02:00 comes twice
     assert (
-        "since 02:00: 5 of 5; 2 jobs waiting for next hour (02:00)"
+        "since 02:00 Amsterdam: 5 of 5; 2 jobs waiting for next hour (02:00 Amsterdam)"
         in (budget_line(evolve(EMPTY, claude=ClaudeHour(5, 2, 2, 2)), Budget(5))[0])
     )
 
@@ -146,7 +156,7 @@ def test_everything_at_its_longest_fits_into_80_columns_and_is_no_markup() -> No
     text = text_of(seen, Budget(5))
     assert max(map(len, text.splitlines())) <= 80
     assert "[red]" in text
-    assert "waiting for next hour (04:00)" in " ".join(text.split())
+    assert "waiting for next hour (04:00 Amsterdam)" in " ".join(text.split())
 
 
 def test_in_80_columns_a_long_reason_leaves_room_for_what_failed_and_when() -> None:
