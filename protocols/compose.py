@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from attrs import frozen
-from yaml.nodes import MappingNode, SequenceNode
+from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
+from protocols.lawtree import MOST_NESTING
 from protocols.lawyaml.read import UnreadableLaw, load_law
 from protocols.yamlsource import (
     Pair,
@@ -27,6 +28,7 @@ from protocols.yamlsource import (
     line_end,
     pairs_of,
     same,
+    spliced,
 )
 
 MODEL: Final = "machine_readable"
@@ -79,9 +81,10 @@ class LawSource:
 
     @classmethod
     def read(cls, content: bytes) -> LawSource:
-        """UnreadableLaw when the file is no YAML mapping. A law without a list of articles has no entries."""
+        """UnreadableLaw when the file is no YAML mapping, or nested deeper than checks read it (writing a block anew
+        recurses). A law without a list of articles has no entries."""
         text = decode(content)
-        tree = load_law(text)
+        tree = load_law(text, max_nesting=MOST_NESTING + 1)
         pairs = {pair.name: pair.value for pair in pairs_of(compose_nodes(text) or MappingNode("", []))}
         articles = pairs.get(ARTICLES)
         nodes = articles.value if isinstance(articles, SequenceNode) else []
@@ -90,7 +93,7 @@ class LawSource:
         entries = []
         for node, value in zip(nodes, values, strict=True):
             found = tuple(pairs_of(node))
-            number = next((str(pair.value.value) for pair in found if pair.name == "number"), None)
+            number = next((_scalar(pair) for pair in found if pair.name == "number"), None)
             entries.append(Entry(number, seen[number], value if isinstance(value, dict) else {}, found, is_flow(node)))
             seen[number] += 1
         return cls(text, tree, tuple(entries))
@@ -107,6 +110,10 @@ class LawSource:
             return 1, self.text.count("\n")
         last = self.text.count("\n", 0, content_end(self.text, pairs[-1]))
         return int(pairs[0].key.start_mark.line) + 1, last + 1
+
+
+def _scalar(pair: Pair) -> str | None:
+    return str(pair.value.value) if isinstance(pair.value, ScalarNode) else None
 
 
 @frozen
@@ -198,9 +205,7 @@ def _spliced(ours: LawSource, theirs: LawSource, others: Mapping[int, Entry], wa
             column = entry.pairs[0].column
             block = _source_block(theirs.text, others[position], column) if with_source else None
             edits.append(_edit(ours.text, entry, model, _written(model, column) if block is None else block))
-        text = ours.text
-        for start, end, replacement in sorted(edits, reverse=True):
-            text = text[:start] + replacement + text[end:]
+        text = spliced(ours.text, edits)
         try:
             if same(load_law(text), expected):
                 return text.encode()
@@ -231,7 +236,10 @@ def _edit(text: str, entry: Entry, model: Any, block: str) -> tuple[int, int, st
         return present.start, end, block
     if present.following is not None:
         return present.start, int(present.following.start_mark.index), ""
-    return len(text[: present.start].rstrip(" ")) - 1, end, ""
+    before = present.start
+    while text[before - 1 : before] == " ":
+        before -= 1
+    return before - 1, end, ""
 
 
 def _flow_edit(text: str, entry: Entry, present: Pair | None, model: Any) -> tuple[int, int, str]:

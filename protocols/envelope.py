@@ -19,6 +19,9 @@ from protocols.yamlsource import compose_nodes, content_end, decode, emit_block,
 
 FILE_NAME: Final = ".enrichment-result.yaml"
 MAX_BYTES: Final = 1024 * 1024
+MAX_NODES: Final = 50_000
+MAX_NESTING: Final = 50
+"""A report has 3 levels. Writing it anew recurses, so deeper ones count as malformed."""
 REPORT: Final = "chunk_report"
 RELATED: Final = "related_legislation"
 
@@ -140,7 +143,7 @@ def _loaded(content: bytes | None) -> dict[str, Any] | None:
     if content is None:
         return None
     try:
-        return load_law(content, max_bytes=MAX_BYTES)
+        return load_law(content, max_bytes=MAX_BYTES, max_nodes=MAX_NODES, max_nesting=MAX_NESTING)
     except UnreadableLaw:
         return None
 

@@ -100,6 +100,15 @@ def block_text(text: str, pair: Pair, column: int) -> str | None:
     return "\n".join([first, *(_moved(line, shift) for line in rest)])
 
 
+def spliced(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
+    """``text`` with each ``start, end, replacement`` made, in any order; they must not overlap."""
+    pieces, done = [], 0
+    for start, end, replacement in sorted(edits):
+        pieces += [text[done:start], replacement]
+        done = end
+    return "".join([*pieces, text[done:]])
+
+
 def is_flow(node: Node) -> bool:
     """Whether a collection is written as ``{...}`` or ``[...]``."""
     return isinstance(node, CollectionNode) and bool(node.flow_style)
@@ -167,7 +176,7 @@ def _end_of(text: str, node: Node) -> int:
         header = text[start : line_end(text, start)]
         if "+" in header.partition("#")[0]:  # its blank lines belong to it
             return end - 1 if text[end - 1 : end] == "\n" else end
-        return len(text[:end].rstrip())
+        return start + len(text[start:end].rstrip())  # not from the top of the file: a file may have many such nodes
     if isinstance(node, ScalarNode) or is_flow(node):
         return int(node.end_mark.index)
     return int(node.start_mark.index)  # a block collection ends where the last of its parts does

@@ -24,7 +24,7 @@ from supervisor import exitcodes
 
 _log = structlog.get_logger(__name__)
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @frozen
@@ -130,7 +130,10 @@ class Ends:
 
 @define
 class Signals:
-    """SIGTERM and SIGINT alike (PR-06), from before the first actor until after the last (SD-05).
+    """SIGTERM, SIGINT and SIGHUP alike (PR-06), from before the first actor until after the last (SD-05).
+
+    SIGHUP counts only as the first: when a terminal closes, the kernel and the shell send one each, and neither is in a hurry.
+    Where it is ignored from the start (``nohup``), it stays so.
 
     Before the loop runs, a signal ends the process at once, orderly, with ``exit_code``. While the loop starts it is kept.
     The third signal does what it does by default, even when the loop is stuck.
@@ -144,7 +147,8 @@ class Signals:
 
     def __enter__(self) -> Self:
         for number in SIGNALS:
-            self._before[number] = signal.signal(number, self._handle)
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -173,6 +177,8 @@ class Signals:
             self._listener = None
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP and self.count:
+            return
         self.count += 1
         if self.count >= 3:
             signal.signal(number, signal.SIG_DFL)

@@ -6,8 +6,10 @@ for nobody lists no tool.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Final
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Any, Final, cast
 
 import mcp_types as types
 import structlog
@@ -33,6 +35,7 @@ from protocols.runhistory import DEFAULT_LIMIT, MAX_LIMIT, RunLine, clamp_limit,
 _log = structlog.get_logger(__name__)
 
 TOOL: Final = "get_pipeline_runs"
+_BLOCK_BYTES: Final = 65_536
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 _ABOUT: Final = (
@@ -80,10 +83,21 @@ async def serve_stdio(database: Units, workspace_id: int, version: str) -> None:
     stderr.
     """
     server = build_server(run_reader(database, workspace_id), version)
-    async with stdio_server() as (receive, send):
+    async with stdio_server(stdin=cast(Any, _lines(sys.stdin.fileno()))) as (receive, send):
         unanswered = Unanswered()
         reads, writes = AnsweredToTheEnd(receive, unanswered), Answering(send, unanswered)
         await server.run(reads, writes, server.create_initialization_options())
+
+
+async def _lines(descriptor: int) -> AsyncIterator[str]:
+    """Lines of stdin. The library's own reader cannot be cancelled: Ctrl-C would wait for one more line."""
+    buffer = b""
+    while block := await trio.to_thread.run_sync(os.read, descriptor, _BLOCK_BYTES, abandon_on_cancel=True):
+        *lines, buffer = (buffer + block).split(b"\n")
+        for line in lines:
+            yield line.decode(errors="replace")
+    if buffer:
+        yield buffer.decode(errors="replace")
 
 
 @frozen

@@ -32,6 +32,17 @@ def disown(pid: int) -> None:
     _owned.discard(pid)
 
 
+def started_here(pid: int) -> bool:
+    """Whether ``pid`` descends from this process, or bears a supervisor's mark, or has ended already so that none can tell.
+
+    Number 0 is how the kernel names who is outside our pid namespace, where no descendant of ours can be.
+    """
+    us = os.getpid()
+    if pid in {0, us}:
+        return False
+    return proctable.is_below(pid, {us}, f"{proctable.MARK_VARIABLE}=".encode()) is not False
+
+
 def reap(rows: Iterable[proctable.Row]) -> list[int]:
     """Take the exit status of those zombies among ``rows`` that are our children and that nobody here waits for."""
     us = os.getpid()

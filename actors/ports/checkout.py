@@ -14,7 +14,7 @@ import os
 import random
 import re
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -22,6 +22,7 @@ import structlog
 import trio
 from attrs import define, field, frozen
 
+from actors.ports import gitconfig
 from actors.ports.git import Git, GitFailed
 from actors.ports.gitobjects import Objects
 from protocols.corpus import CorpusBusy, CorpusSettings, CorpusUnavailable
@@ -61,7 +62,8 @@ class Checkout:
     git: Git
     objects: Objects = field(init=False)
     _turn: trio.Lock = field(init=False, factory=trio.Lock)
-    _checked: bool = field(init=False, default=False)
+    _config: str | None = field(init=False, default=None)
+    """What we made of its configuration; None: not looked at yet."""
 
     def __attrs_post_init__(self) -> None:
         self.objects = Objects(self.git, self.settings.path)
@@ -69,6 +71,12 @@ class Checkout:
     @property
     def _git_dir(self) -> Path:
         return self.settings.path / ".git"
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is there, and its configuration is still what we wrote (needs no lock)."""
+        written = self._config is not None and _text_of(self._git_dir / "config") == self._config
+        return written and (self._git_dir / "HEAD").is_file()
 
     @asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
@@ -124,7 +132,7 @@ class Checkout:
 
         A broken repository is thrown away and cloned anew, once; while the remote does not answer, the local copy is left alone.
         """
-        await self._ensure()
+        await self.ensure()
         try:
             return await self._fetch_or_look()
         except GitFailed as error:
@@ -244,13 +252,16 @@ class Checkout:
 
     async def rebuild(self) -> None:
         """Throw everything away and begin anew. The next fetch clones."""
-        self._checked = False
+        self._config = None
         await trio.to_thread.run_sync(_empty, self.settings.path)
-        await self._ensure()
+        await self.ensure()
 
-    async def _ensure(self) -> None:
-        """Make an empty repository where there is none. Refuses a folder that is not ours to reset (never deletes it)."""
-        if self._checked and (self._git_dir / "HEAD").is_file():
+    async def ensure(self) -> None:
+        """Make an empty repository where there is none, and its configuration ours before git acts on it.
+
+        Refuses a folder that is not ours to reset (never deletes it).
+        """
+        if self.is_ours:
             return
         path = self.settings.path
         path.mkdir(parents=True, exist_ok=True)
@@ -260,19 +271,24 @@ class Checkout:
                     f"{path} is not empty and no git checkout: give CORPUS_REPO_PATH a folder of its own"
                 )
             await self._init()
-        else:
-            origin = await self._origin()
-            if origin is None:
-                _log.warning("corpus_cloned_anew", reason="the checkout is no whole repository")
-                await trio.to_thread.run_sync(_empty, path)
-                await self._init()
-            elif not _same_place(origin, self.settings.repo_url):
-                raise CorpusUnavailable(
-                    f"{path} is a checkout of {redact(origin)}, not of CORPUS_REPO_URL: give CORPUS_REPO_PATH another folder"
-                )
-        # An adopted checkout may know the address with a user part, or by another spelling of the same.
-        await self.git.run("config", "remote.origin.url", self.settings.repo_url, cwd=path)
-        self._checked = True
+        elif self._git_dir.is_symlink() or self._git_dir.is_file() or (self._git_dir / "commondir").exists():
+            raise CorpusUnavailable(
+                f"{path} is a checkout whose repository is kept elsewhere: give CORPUS_REPO_PATH a folder of its own"
+            )
+        found = await self._configured()
+        if not gitconfig.is_whole(found):
+            _log.warning("corpus_cloned_anew", reason="the checkout is no whole repository")
+            await trio.to_thread.run_sync(_empty, path)
+            await self._init()
+            found = await self._configured()
+        elif not _same_place(found[gitconfig.ORIGIN], self.settings.repo_url):
+            raise CorpusUnavailable(
+                f"{path} is a checkout of {redact(found[gitconfig.ORIGIN])}, not of CORPUS_REPO_URL: "
+                "give CORPUS_REPO_PATH another folder"
+            )
+        config = gitconfig.text_for(self.settings.repo_url, found)
+        gitconfig.replace(self._git_dir, config)
+        self._config = config
 
     async def _init(self) -> None:
         path = self.settings.path
@@ -282,17 +298,20 @@ class Checkout:
                 f"no new clone in {path}: {free} bytes are free, {self.settings.min_free_bytes} are asked for"
             )
         await self.git.run("init", "--quiet", f"--initial-branch={self.settings.branch}", "--", str(path))
-        await self.git.run("config", "remote.origin.url", self.settings.repo_url, cwd=path)
+        await self.git.run("config", gitconfig.ORIGIN, self.settings.repo_url, cwd=path)
 
-    async def _origin(self) -> str | None:
-        """The address it was cloned from; None when this is no repository (half cloned, broken)."""
-        # --git-dir, or git would look for a repository in the folders above a broken one.
+    async def _configured(self) -> Mapping[str, str]:
+        """What its configuration says; nothing when this is no repository (half cloned, broken)."""
+        git_dir = str(self._git_dir)
         try:
-            await self.git.run("--git-dir", str(self._git_dir), "rev-parse", "--git-dir")
-            ended = await self.git.run("--git-dir", str(self._git_dir), "config", "remote.origin.url", accept=(0, 1))
+            # --git-dir, or git would look for a repository in the folders above a broken one.
+            await self.git.run("--git-dir", git_dir, "rev-parse", "--git-dir")
+            listed = await self.git.run(
+                *("config", "--file", f"{git_dir}/config", "--no-includes", "--null", "--list"),
+            )
         except GitFailed:
-            return None
-        return ended.stdout.decode(errors="replace").strip() or None
+            return {}
+        return gitconfig.parsed(listed.stdout)
 
     def _has_refs(self) -> bool:
         return (self._git_dir / "packed-refs").exists() or any(

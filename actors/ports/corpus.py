@@ -122,6 +122,9 @@ class GitCorpus:
         commit = await self.tip(max_age_s=math.inf) if at is None else commit_id(at)
         if commit is None:
             return nothing
+        if not self.checkout.is_ours:
+            async with self.checkout.locked():
+                await self.checkout.ensure()
         try:
             return await look(commit)
         except GitFailed:  # not here (shallow clone), or the repository is being made anew at this moment

@@ -43,7 +43,8 @@ def main() -> int:
     limit = int(sys.argv[2])
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C at the terminal is the supervisor's to answer
+    for number in (signal.SIGINT, signal.SIGHUP):  # what the terminal says is the supervisor's to answer
+        signal.signal(number, signal.SIG_IGN)
     prctl.forbid_new_privileges()
     os.nice(NICENESS)
     answers = os.fdopen(os.dup(1), "wb")

@@ -10,8 +10,9 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 from uuid import uuid4
 
 import trio
@@ -19,6 +20,9 @@ from attrs import field, frozen
 
 from protocols.corpus import Confirm, CorpusUnavailable, FileChange, Publication, Published, corpus_path
 from protocols.failures import ResourceExhausted
+
+MOST_BYTES = 100 * 1024 * 1024
+"""No law comes near this, and whoever reads a corpus file takes no more (:data:`protocols.lawyaml.read.MAX_BYTES`)."""
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
@@ -51,7 +55,7 @@ class FolderCorpus:
     async def publish(self, publication: Publication, *, confirm: Confirm) -> Published:
         """Written when a content file differs from what is there. ``base`` means nothing here: the last one wins."""
         async with self._turn:
-            differs = [change for change in publication.content if await self.read(change.path) != change.content]
+            differs = [change for change in publication.content if await trio.to_thread.run_sync(self._differs, change)]
             if not differs:
                 return Published(changed=False, commit=None)
             await confirm()
@@ -60,16 +64,39 @@ class FolderCorpus:
         return Published(changed=True, commit=None)
 
     def _read(self, path: str) -> bytes | None:
+        with self._opened(path) as file:
+            if file is None:
+                return None
+            size = os.fstat(file.fileno()).st_size
+            if size > MOST_BYTES:
+                raise CorpusUnavailable(f"{self.root / path} has {size} bytes; at most {MOST_BYTES} are read")
+            return file.read(MOST_BYTES)
+
+    def _differs(self, change: FileChange) -> bool:
+        """Whether the file is another than ``change`` makes it. Of one with another size, however large, nothing is read."""
+        with self._opened(change.path) as file:
+            if file is None or change.content is None:
+                return file is not None or change.content is not None
+            size = len(change.content)
+            return os.fstat(file.fileno()).st_size != size or file.read(size) != change.content
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[BinaryIO | None]:
+        """The file for reading; None when there is none. Never waits for the other end of a pipe."""
         *folders, name = path.split("/")
-        try:
-            with self._folder(folders, create=False) as folder:
+        with ExitStack() as stack:
+            try:
+                folder = stack.enter_context(self._folder(folders, create=False))
                 fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-                with os.fdopen(fd, "rb") as file:
-                    return file.read()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._named(error, path) from error
+                file = stack.enter_context(os.fdopen(fd, "rb"))
+            except FileNotFoundError:
+                file = None
+            except OSError as error:
+                raise self._named(error, path) from error
+            try:
+                yield file
+            except OSError as error:
+                raise self._named(error, path) from error
 
     def _existing(self, paths: Sequence[str]) -> tuple[str, ...]:
         return tuple(path for path in paths if self._is_file(path))

@@ -24,7 +24,7 @@ import trio
 from attrs import define, field, frozen
 
 import actors
-from actors.ports import landlock
+from actors.ports import landlock, seccomp
 from actors.ports.child import not_started
 from protocols.failures import Permanent, SupervisorError
 
@@ -58,7 +58,7 @@ class AgentCommand:
 
     ``argv[0]`` is looked up in the ``PATH`` of ``env``. ``stdin`` None is ``/dev/null``; bytes are written and the pipe
     is closed at once (AG-11). Where the kernel has Landlock, the CLI can write below ``writable`` only, and read there,
-    below ``readable``, its own program, and in :data:`SYSTEM_READABLE`.
+    below ``readable``, its own program, and in :data:`SYSTEM_READABLE`. Where it has seccomp, the CLI gets no unix socket.
     """
 
     argv: tuple[str, ...] = field(repr=False)
@@ -77,6 +77,7 @@ class Report(msgspec.Struct, frozen=True):
     started: int | None = None
     """Its own pid, once the CLI runs below it."""
     landlock: int | None = None
+    seccomp: bool | None = None
     failed: dict[str, Any] | None = None
     exit: int | None = None
     """Negative for a death by signal; also None in the last report when the CLI could not be killed."""
@@ -146,7 +147,7 @@ class Launch:
             *(new if new is not None else old for new, old in zip(_fields(said), _fields(self.report), strict=True))
         )
         if said.started is not None:
-            _note_confinement(said.landlock or 0)
+            _note_confinement(said.landlock or 0, filtered=bool(said.seccomp))
             self.started.set()
 
     def let_go(self) -> None:
@@ -200,15 +201,18 @@ def _own(program: str) -> list[str]:
 _confinement_noted = False
 
 
-def _note_confinement(offered: int) -> None:
+def _note_confinement(offered: int, *, filtered: bool) -> None:
     global _confinement_noted
     if not _confinement_noted:
         _confinement_noted = True
-        log_confinement(offered)
+        log_confinement(offered, filtered=filtered)
 
 
-def log_confinement(offered: int | None = None) -> None:
-    """Say in the log how agents are confined on this machine; for the start of a supervisor, too (D50)."""
+def log_confinement(offered: int | None = None, *, filtered: bool | None = None) -> None:
+    """Say in the log how agents are confined on this machine; for the start of a supervisor, too (D50).
+
+    ``offered`` is the version of Landlock, ``filtered`` whether seccomp keeps them from unix sockets; None: look.
+    """
     offered = landlock.version() if offered is None else offered
     if offered:
         _log.info("agents are confined by Landlock", version=offered, scoped=offered >= 6)
@@ -216,4 +220,11 @@ def log_confinement(offered: int | None = None) -> None:
         _log.warning(
             "this kernel has no Landlock: only the CLI's own permissions keep an agent inside its folder; "
             "run on a kernel from 5.13 on with Landlock enabled"
+        )
+    if seccomp.offered() if filtered is None else filtered:
+        _log.info("agents are kept from unix sockets by seccomp")
+    else:
+        _log.warning(
+            "no seccomp filter here: an agent reaches the unix sockets of its user; run on x86_64 or aarch64 with a kernel "
+            "that filters system calls, or set SUPERVISOR_REPL=0 and use no embedded database"
         )

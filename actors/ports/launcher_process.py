@@ -20,7 +20,7 @@ import time
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from actors.ports import landlock, prctl, proctable
+from actors.ports import landlock, prctl, proctable, seccomp
 
 SWEEP_LIMIT_S = 5.0
 """Processes that a SIGKILL does not end by then hang in the kernel; the supervisor hears their pids."""
@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
     except OSError as error:
         _tell(control, failed={"errno": error.errno, "text": error.strerror, "what": error.filename})
         return 1
-    _tell(control, started=os.getpid(), landlock=landlock.version())
+    _tell(control, started=os.getpid(), landlock=landlock.version(), seccomp=seccomp.offered())
     _let_go_of_the_streams()
     status = _follow(cli, control, wakeup, order["grace_s"])
     status, left = _end_descendants(cli, status)
@@ -118,6 +118,8 @@ def _become_the_cli(
         os.chdir(cwd)
         if rules >= 0:
             landlock.restrict_self(rules)
+        if seccomp.offered():
+            seccomp.restrict_self()
         os.execve(argv[0], argv, env)
     except OSError as error:
         os.write(trouble, json.dumps([error.errno, error.strerror, error.filename]).encode())

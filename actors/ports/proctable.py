@@ -63,6 +63,25 @@ def bears(pid: int, mark: bytes) -> bool:
     return environment.startswith(mark) or b"\0" + mark in environment
 
 
+def is_below(pid: int, ancestors: Container[int], mark: bytes) -> bool | None:
+    """Whether ``pid`` is one of ``ancestors``, or marked, or descends from such a process, in whatever session.
+
+    None: it has ended, so nobody can tell. Who has lost its parent descends from whoever adopted it.
+    """
+    child = at = pid
+    while at not in ancestors and not bears(at, mark):
+        row = row_of(at)
+        if row is not None:
+            child, at = at, row.parent
+        elif (orphan := row_of(child)) is None:
+            return None
+        elif orphan.parent == at:
+            return False  # another user's that /proc hides from us, or 0: there is no parent
+        else:
+            at = orphan.parent
+    return True
+
+
 def last_number() -> int:
     """The number that was last given to a process. Numbers are given upwards, and begin again at the end."""
     with open("/proc/loadavg", "rb") as file:

@@ -23,7 +23,7 @@ Examples:
   regelrecht-supervisor run --roles harvest,enrich
 
 \b
-SIGTERM or Ctrl-C
+SIGTERM, Ctrl-C or a closed terminal
   once: take no more jobs, let running ones finish (SUPERVISOR_DRAIN_SECS),
     hand the rest back, exit 0
   twice: hand them back at once

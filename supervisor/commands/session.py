@@ -31,7 +31,7 @@ def on_database(work: Callable[[Database], Awaitable[T]], *, embedded: bool, mig
     """Open the database, run ``work`` on it, close it. The schema is checked first, unless ``migrated`` is False.
 
     SettingsFault, DatabaseUnavailable, InvalidInput when the schema is not there. An embedded server that is not
-    migrated is brought up to date, since it is ours alone.
+    migrated is brought up to date, since it is ours alone. KeyboardInterrupt once Ctrl-C has ended ``work`` in order.
     """
     import trio
 
@@ -50,7 +50,37 @@ def on_database(work: Callable[[Database], Awaitable[T]], *, embedded: bool, mig
         async def run() -> T:
             return await main(settings, ours=ours)
 
-        return trio.run(run)
+        return trio.run(_interruptible, run)
+
+
+async def _interruptible(run: Callable[[], Awaitable[T]]) -> T:
+    """Ctrl-C cancels ``run``, then KeyboardInterrupt is raised. Raised anywhere in the middle, as Python does by itself, it
+    can be lost in the loop of the driver, which then waits for ever. A second Ctrl-C is Python's again."""
+    import signal
+
+    import trio
+
+    results: list[T] = []
+    failures: list[Exception] = []
+
+    async def hear(scope: trio.CancelScope, *, task_status: trio.TaskStatus[None]) -> None:
+        with trio.open_signal_receiver(signal.SIGINT) as signals:
+            task_status.started()
+            await anext(signals)
+        scope.cancel(reason="Ctrl-C")
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(hear, nursery.cancel_scope)
+        try:
+            results.append(await run())
+        except Exception as error:  # noqa: BLE001 - raised below, without the group that the nursery would put around it
+            failures.append(error)
+        nursery.cancel_scope.cancel(reason="done")
+    for failure in failures:
+        raise failure
+    if not results:
+        raise KeyboardInterrupt
+    return results[0]
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""The actor that listens for the debug prompt: one conversation at a time, with nobody but our own user."""
+"""The actor that listens for the debug prompt: one conversation at a time, with nobody but our own user.
+
+The children of supervisors have that user, too, and are turned away: agents do what strangers' texts tell them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import structlog
 import trio
 from attrs import define, field
 
-from actors.ports import localsocket
+from actors.ports import adopted, localsocket
 from actors.ports.localsocket import Peer
 from protocols.failures import InvalidInput, leaves
 from supervisor.repl import places
@@ -72,6 +75,10 @@ class ReplServer:
             if peer.uid != self.uid:
                 _log.warning("repl refused", pid=peer.pid, uid=peer.uid)
                 await _turn_away(stream, f"refused: this prompt is for uid {self.uid}")
+            elif adopted.started_here(peer.pid):
+                # An agent has our uid. It gets no unix socket where the launcher can help it; this is for where not.
+                _log.warning("repl refused", pid=peer.pid, uid=peer.uid, why="a child of a supervisor")
+                await _turn_away(stream, "refused: this prompt is not for what a supervisor has started")
             elif self._talking_to is not None:
                 await _turn_away(stream, f"busy: process {self._talking_to.pid} has the prompt")
             else:

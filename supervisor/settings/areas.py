@@ -91,7 +91,7 @@ class Embedded:
         path,
         default=None,
         shown_default="~/.local/share",
-        help="The embedded server keeps its data in the folder regelrecht-supervisor below it.",
+        help="The embedded server keeps its data in the folder regelrecht-supervisor below it. One server takes one supervisor; commands join it.",
     )
     bindir: Path | None = setting(
         "SUPERVISOR_PG_BINDIR",

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from attrs import evolve
 
 from tests.kit.agentworkshop import Workshop, workshop
 from tests.kit.models.hands import Hands
@@ -26,10 +25,7 @@ ORPHANS = f"""(sh -c 'trap "" TERM HUP; {SLEEPS}' & setsid sh -c '{SLEEPS}' &) <
 async def shop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Workshop]:
     async with workshop(request.param, tmp_path) as made:
         made.folder.tmp.joinpath("pids").mkdir()
-        if made.lane.opencode is not None:
-            setup = made.lane.opencode
-            document = {**setup.document, "permission": {"*": "allow"}}
-            made.lane = evolve(made.lane, opencode=evolve(setup, document=document))
+        made.permit_bash()
         yield made
 
 

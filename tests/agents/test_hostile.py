@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import socket
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
+from actors.ports import seccomp
 from tests.kit.agentworkshop import EDITED, SECRETS, Workshop, workshop
 from tests.kit.models.hands import Hands
 from tests.kit.models.script import Answer, Calls, says
@@ -21,6 +25,7 @@ ORDER = "KANARIE-order-of-the-corpus"
 """Stands in every text of the corpus that a CLI might take for instructions."""
 SUPERVISORS = "canary-of-the-supervisor"
 """A secret that is not the CLI's own."""
+PYTHON = shutil.which("python3", path="/usr/bin:/bin")
 OFFERED = {"claude": {"Read", "Edit", "Write"}, "opencode": {"read", "edit", "write", "grep", "glob"}}
 
 
@@ -132,3 +137,27 @@ async def test_nothing_that_corpus_or_model_order_happens(shop: Workshop, tmp_pa
         assert secret not in repr(logs) + repr(end) + repr(shop.recorded)
     assert shop.server.elsewhere_asked == []
     assert shop.server.asked[0].tools == OFFERED[shop.provider]
+
+
+@pytest.mark.skipif(
+    PYTHON is None or not seccomp.offered(), reason="no filter of system calls, or no python3 to try it"
+)
+async def test_not_even_with_a_shell_it_reaches_a_unix_socket_of_its_user(shop: Workshop) -> None:
+    # So the debug prompt and an embedded database stay out of reach; both take the user's uid for a key.
+    answer, pair = shop.folder.checkout / "answer", shop.folder.checkout / "pair"
+    with tempfile.TemporaryDirectory(prefix="rr-") as folder, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{folder}/s")
+        listener.listen()
+        listener.setblocking(False)
+        reach = f"import socket; socket.socket(socket.AF_UNIX).connect('{folder}/s'); print('reached')"
+        talk = "import socket; print([end.family.name for end in socket.socketpair()])"
+        subprocess.run([PYTHON, "-c", reach], check=True, capture_output=True)
+        listener.accept()[0].close()
+        command = f'{PYTHON} -c "{reach}" > {answer} 2>&1; {PYTHON} -c "{talk}" > {pair} 2>&1'
+        shop.permit_bash()
+        shop.plays(Answer((Hands(shop.provider).shell(command),)), Answer((shop.edits(),)), says("Klaar."))
+        await shop.run(bash=True)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert "Operation not permitted" in answer.read_text()
+    assert pair.read_text() == "['AF_UNIX', 'AF_UNIX']\n"

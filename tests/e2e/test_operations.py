@@ -174,3 +174,11 @@ async def test_the_janitor_is_there_only_when_jobs_have_a_time_to_live(pod: Flee
             lambda one=one: cli.run("repl", "--pid", one.pid, "-c", "actors", XDG_RUNTIME_DIR=str(runtime))  # type: ignore[misc]
         )
         assert ("deletes jobs that ended more than 30 days ago" in done.out) is there
+
+
+async def test_a_wait_ends_where_only_supervisors_run_that_never_take_the_job(pod: Fleet) -> None:
+    scheduler = pod.start(roles="scheduler")
+    await until(lambda: scheduler.said("ready to claim"))
+    done = await command(pod, "harvest", "BWBR0990001", "--wait")
+    assert done.code == exitcodes.DATABASE_UNREACHABLE
+    assert "no supervisor on this database takes harvest jobs" in done.err

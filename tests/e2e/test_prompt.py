@@ -129,7 +129,7 @@ async def test_the_socket_is_for_its_user_alone_and_goes_with_the_supervisor(pod
     assert await one.exit_code() == exitcodes.CLEAN
     assert list(folder.iterdir()) == []
     gone = await prompt(pod, runtime, "-c", "tree")
-    assert gone.returncode == exitcodes.USAGE
+    assert gone.returncode == exitcodes.DATABASE_UNREACHABLE
     assert "no supervisor of this user runs here" in gone.stderr
     assert "Traceback" not in gone.stderr
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 import trio
 
-from actors.ports.database import Database, DatabaseSettings, open_database
+from actors.ports.database import Database, DatabaseSettings, Refused, open_database
 from protocols.failures import DatabaseUnavailable, OutcomeUnclear
 from schema.connection import Connection
 from tests.kit import ledger
@@ -175,3 +175,57 @@ async def test_a_server_that_is_down_is_unavailable_for_every_way_to_run_a_unit(
     private_postgres.start()
     for id_, way in enumerate((db.run, db.transact, db.beat, db.direct, db.shielded(shield_s=5).transact)):
         assert await way(ledger.write, id_) == id_
+
+
+async def test_a_database_that_is_read_only_is_unavailable_for_every_way_to_run_a_unit(
+    db: Database, private_postgres: PrivatePostgres
+) -> None:
+    """A failover: sessions on a standby, or of a database that was locked for the move, can read and nothing else."""
+    ways = (db.run, db.transact, db.beat, db.direct, db.shielded(shield_s=5).transact)
+    await db.beat(ledger.backend_pid)
+    await db.direct(ledger.set_read_only, "on")
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    for way in ways:
+        with pytest.raises(DatabaseUnavailable, match="ReadOnly"):
+            await way(ledger.write, 1)
+    assert await db.run(ledger.ids) == []
+    assert db.statistics.unclear == 0
+    await db.direct(ledger.set_read_only, "off")
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    for id_, way in enumerate(ways):
+        assert await way(ledger.write, id_) == id_
+
+
+TROUBLE = (
+    *(
+        "25006",
+        "08006",
+        "25P03",
+        "53000",
+        "53100",
+        "53200",
+        "53300",
+        "53400",
+        "57000",
+        "57014",
+        "57P01",
+        "57P02",
+        "57P03",
+    ),
+    *("57P04", "57P05", "58000", "58030", "58P01"),
+)
+
+
+@pytest.mark.parametrize("sqlstate", TROUBLE)
+async def test_whatever_a_server_in_trouble_answers_is_unavailable_and_rolled_back(db: Database, sqlstate: str) -> None:
+    with pytest.raises(DatabaseUnavailable):
+        await db.transact(ledger.write_and_fail, sqlstate)
+    assert await db.run(ledger.ids) == []
+    assert db.statistics.unclear == 0
+
+
+@pytest.mark.parametrize("sqlstate", ["23505", "22003", "42501", "25001", "XX000"])
+async def test_what_a_unit_asked_for_and_did_not_get_is_no_trouble_of_the_server(db: Database, sqlstate: str) -> None:
+    with pytest.raises(Refused) as refused:
+        await db.transact(ledger.write_and_fail, sqlstate)
+    assert refused.value.sqlstate == sqlstate

@@ -13,11 +13,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from protocols.failures import DatabaseUnavailable, InvalidInput
 from supervisor.embedded import EmbeddedSettings, binaries, cluster, default_base, embedded_server
@@ -167,6 +168,18 @@ def test_one_that_must_own_waits_for_the_owner_and_then_is_refused(base: Path) -
         embedded_server(settings(base, own_wait_s=0.1), must_own=True),
     ):
         pass
+
+
+def test_one_that_must_own_says_at_once_what_it_waits_for_and_one_that_joins_says_nothing(base: Path) -> None:
+    with capture_logs() as lines, embedded_server(settings(base)):
+        with embedded_server(settings(base)):
+            assert lines == []
+        with suppress(DatabaseUnavailable), embedded_server(settings(base, own_wait_s=0.1), must_own=True):
+            pass
+    [line] = lines
+    assert (line["log_level"], line["event"]) == ("warning", "waiting for the embedded PostgreSQL")
+    assert "takes one supervisor" in line["hint"]
+    assert str(base) in line["hint"]
 
 
 def test_one_that_must_own_takes_over_when_the_owner_leaves(base: Path) -> None:

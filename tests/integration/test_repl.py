@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import stat
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ from attrs import define, evolve
 from structlog.testing import LogCapture
 from structlog.typing import EventDict
 
+from actors.ports.child import run_child
 from supervisor.logs import Redactor
 from supervisor.metrics import Metrics
 from supervisor.repl.pipelines import PipelineDesk
@@ -158,6 +160,30 @@ async def test_a_caller_of_another_user_is_refused(folder: Path, said: list[Even
             assert await one.ended()
     (line,) = [line for line in said if line["event"] == "repl refused"]
     assert (line["uid"], line["pid"]) == (os.geteuid(), os.getpid())
+    assert not [line for line in said if line["event"] == "repl opened"]
+
+
+CALLER = """
+import socket, subprocess, sys
+if len(sys.argv) > 2:
+    own = [sys.executable, "-I", "-S", "-c", sys.argv[2], sys.argv[1]]
+    sys.exit(subprocess.run(own, env={}, start_new_session=True).returncode)
+with socket.socket(socket.AF_UNIX) as one:
+    one.connect(sys.argv[1])
+    print(one.recv(1000).decode())
+"""
+
+
+@pytest.mark.parametrize("escape", [(), (CALLER,)], ids=["child", "own_session_no_environment"])
+async def test_what_a_supervisor_has_started_is_refused(
+    folder: Path, said: list[EventDict], escape: tuple[str, ...]
+) -> None:
+    argv = (sys.executable, "-I", "-S", "-c", CALLER, str(folder / "s"), *escape)
+    async with staged(folder / "s"):
+        ended = await run_child(argv, env={}, cwd=Path("/"), limit_s=20)
+    assert b"refused: this prompt is not for what a supervisor has started" in ended.stdout
+    (line,) = [line for line in said if line["event"] == "repl refused"]
+    assert line["uid"] == os.geteuid()
     assert not [line for line in said if line["event"] == "repl opened"]
 
 

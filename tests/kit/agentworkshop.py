@@ -106,6 +106,12 @@ class Workshop:
     def edits(self, old: str = "null", new: str = "{}", path: Path | None = None) -> Calls:
         return Hands(self.provider).edits(path or self.law, old, new)
 
+    def permit_bash(self) -> None:
+        """What a conversion's configuration says of opencode; claude is told on its command line (:meth:`run`)."""
+        if (setup := self.lane.opencode) is not None:
+            document = {**setup.document, "permission": {"*": "allow"}}
+            self.lane = evolve(self.lane, opencode=evolve(setup, document=document))
+
     def running(self) -> set[int]:
         """The pids of whoever works for this job, by its folders in their environment: the CLI and all it started."""
         return {row.pid for row in proctable.rows() if row.alive and _names(row.pid, self.folder.path)}

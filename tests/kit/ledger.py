@@ -42,3 +42,22 @@ async def open_transactions(connection: Connection) -> int:
         " WHERE datname = current_database() AND pid <> pg_backend_pid() AND state LIKE 'idle in transaction%'"
     )
     return count
+
+
+async def set_read_only(connection: Connection, word: str) -> None:
+    """``on`` or ``off`` for all sessions to come; those that are there are ended, as a failover does."""
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE")
+    await connection.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = {word}')
+    await connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+
+
+async def write_and_fail(connection: Connection, sqlstate: str) -> None:
+    """A row, and then an error of the server's with this ``sqlstate``."""
+    await write(connection, 1)
+    await connection.execute(
+        f"DO $do$ BEGIN RAISE EXCEPTION USING ERRCODE = '{sqlstate}', MESSAGE = 'so it is'; END $do$"
+    )

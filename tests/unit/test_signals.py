@@ -48,3 +48,27 @@ def test_the_handlers_of_before_come_back() -> None:
     with Signals():
         assert [signal.getsignal(number) for number in SIGNALS] != before
     assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+@pytest.mark.parametrize("first", SIGNALS)
+def test_a_closed_terminal_begins_the_end_and_never_hurries_it(first: int) -> None:
+    """The kernel and the shell both tell of it, one after the other."""
+    heard: list[int] = []
+    with Signals() as signals, signals.kept(), signals.listening(heard.append):
+        signal.raise_signal(first)
+        for _ in range(3):
+            signal.raise_signal(signal.SIGHUP)
+        assert (heard, signals.count) == ([first], 1)
+        signal.raise_signal(signal.SIGTERM)
+        assert (heard, signals.count) == ([first, signal.SIGTERM], 2)
+
+
+def test_under_nohup_a_closed_terminal_means_nothing() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Signals() as signals:
+            signal.raise_signal(signal.SIGHUP)
+            assert signals.count == 0
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

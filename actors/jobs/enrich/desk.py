@@ -104,7 +104,7 @@ class Desk:
 
     async def surroundings(self) -> Surroundings:
         """What the gates may look at beside the law."""
-        reported = envelope.read_envelope(await self.read(self.envelope_path))
+        reported = await trio.to_thread.run_sync(envelope.read_envelope, await self.read(self.envelope_path))
         companions = {
             name: content.decode(errors="replace")
             for name in (self.envelope_path,)

@@ -219,7 +219,7 @@ class Enrich:
         )
         if window.windowed and not window.empty:
             stale = loaded.files.get(desk.envelope_path)
-            fresh = envelope.without_report(stale)
+            fresh = await trio.to_thread.run_sync(envelope.without_report, stale)
             if fresh is not None and fresh != stale:
                 await lay_out(folder.checkout, {desk.envelope_path: fresh})
         return desk

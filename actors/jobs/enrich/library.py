@@ -46,7 +46,8 @@ class Library:
 
     async def fetch(self, tree: Tree) -> None:
         """Read what ``tree`` names and is not here yet: the newest version not after the day that its text is of."""
-        missing = [law_id for law_id in laws_named(tree) if law_id not in self._found]
+        named = await trio.to_thread.run_sync(laws_named, tree)
+        missing = [law_id for law_id in named if law_id not in self._found]
         room = MOST_LAWS - len(self._found)
         if len(missing) > room:
             _log.warning("more laws named than are read", named=len(missing) + len(self._found), read=MOST_LAWS)

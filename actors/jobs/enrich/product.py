@@ -41,7 +41,7 @@ _log = structlog.get_logger(__name__)
 async def product_of(desk: Desk, loaded: Loaded, lane: Lane, *, search_name: SearchName | None) -> Product:
     """NoOutput or ContentFailure when the run has nothing to show."""
     before, after = await trio.to_thread.run_sync(_trees, desk)
-    reported = read_envelope(await desk.read(desk.envelope_path))
+    reported = await trio.to_thread.run_sync(read_envelope, await desk.read(desk.envelope_path))
     counts = count(before), count(after)
     if not desk.window.empty:
         view = desk.calls.view

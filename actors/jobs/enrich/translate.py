@@ -112,7 +112,7 @@ async def _take_all(desk: Desk, folders: Sequence[SliceFolder], assignments: Seq
         if not await desk.draft.take_from(folder.checkout, positions, base=base):
             unread.append(number)
     left = [await read_left(folder, desk.envelope_path) for folder in folders]
-    merged = envelope.merge_envelopes(await desk.read(desk.envelope_path), left)
+    merged = await trio.to_thread.run_sync(envelope.merge_envelopes, await desk.read(desk.envelope_path), left)
     if merged is not None:
         await lay_out(desk.folder.checkout, {desk.envelope_path: merged})
     return unread

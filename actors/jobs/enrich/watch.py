@@ -24,7 +24,7 @@ class ProgressWatch:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled."""
-        self._before = _counted(self.desk.draft.law) or self._before
+        self._before = await trio.to_thread.run_sync(_counted, self.desk.draft.law) or self._before
         task_status.started()
         while True:
             await self.report()

@@ -31,7 +31,12 @@ Refused = asyncpg.PostgresError
 DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 """Everything the driver raises."""
 
+READ_ONLY = (asyncpg.ReadOnlySQLTransactionError,)
+"""The session is one of a standby, or of a database that somebody set to read-only for a failover: nothing was written, and
+a new session may well be allowed to."""
+
 _TROUBLE = (
+    *READ_ONLY,
     asyncpg.PostgresConnectionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.OperatorInterventionError,

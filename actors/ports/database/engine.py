@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import asyncpg
 from attrs import define, field
 
-from actors.ports.database.connect import DRIVER_ERRORS, RETRYABLE, connect, in_words, is_trouble
+from actors.ports.database.connect import DRIVER_ERRORS, READ_ONLY, RETRYABLE, connect, in_words, is_trouble
 from actors.ports.database.failpoint import Failpoint, Moment
 from actors.ports.database.pool import Pool
 from actors.ports.database.settings import DatabaseSettings
@@ -189,8 +189,10 @@ class Engine:
         except DRIVER_ERRORS as error:
             if not is_trouble(error, connection):
                 raise
-            if progress.at_risk or not isinstance(error, asyncpg.PostgresError):
+            if progress.at_risk or not isinstance(error, asyncpg.PostgresError) or isinstance(error, READ_ONLY):
                 self._terminate(connection)
+            if isinstance(error, READ_ONLY):
+                progress.at_risk = False
             if not progress.at_risk:
                 raise DatabaseUnavailable(f"the database did not do it: {in_words(error)}") from error
             self.counters.unclear += 1

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from protocols.connectors import BWB_LAWS, CONNECTORS, WEB_CRAWLER
+from protocols.webpolicy import WebRules
 from schema.pipelines.workspaces import PERMISSIONS
-from tests.kit.api import Api
+from tests.kit.api import Api, serving
+from tests.kit.pipelines import Shop
 
 
 async def created(api: Api, **more: Any) -> dict[str, Any]:
@@ -61,6 +64,50 @@ async def test_all_faults_of_a_request_are_told_at_once(api: Api) -> None:
         "config.INITIAL_URLS[0]", "config.INITIAL_URLS[1]",
     }  # fmt: skip
     assert await api.counts() == before
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("http://10.0.0.1/", "not on the public internet"),
+        ("http://169.254.169.254/latest/", "metadata service"),
+        ("http://[::1]/", "not on the public internet"),
+        ("http://[::ffff:10.0.0.1]/", "not on the public internet"),
+        ("http://localhost/", "inside network"),
+        ("http://printer.local/", "inside network"),
+        ("http://intranet/", "inside network"),
+        ("http://127.0.0.1:22/", "port 22 is not allowed"),
+        ("https://site.example:8443/", "port 8443 is not allowed"),
+    ],
+)
+async def test_what_may_never_be_fetched_is_refused_when_it_is_written(api: Api, url: str, why: str) -> None:
+    before = await api.counts()
+    config = {"INITIAL_URLS": ["https://fine.example/", url]}
+    bodies = {
+        "/pipelines": {"name": "x", "config": config},
+        "/connectors": {"name": "x", "connector_type": "WEBCRAWLER_CONNECTOR", "config": config},
+    }
+    for path, body in bodies.items():
+        refused = await api.ask("POST", path, {"workspace_id": api.workspace, **body}, expect=422)
+        [fault] = refused["error"]["details"]["faults"]
+        assert fault["field"] == "config.INITIAL_URLS[1]"
+        assert fault["message"].startswith(f"{url}: ")
+        assert why in fault["message"]
+    assert await api.counts() == before
+    made = await created(api, name="later")
+    changed = await api.ask("PUT", f"/pipelines/{made['id']}", {"config": config})
+    assert changed.status_code == 422
+
+
+async def test_what_may_be_fetched_here_may_be_written_here(shop: Shop, tmp_path: Path) -> None:
+    rules = WebRules(ports=[80, 8080], allow=["127.0.0.0/8"], deny=["93.184.216.0/24"])
+    async with serving(shop, tmp_path / "blobs", web=rules) as api:
+        body = {"workspace_id": api.workspace, "name": "x", "connector_type": "WEBCRAWLER_CONNECTOR"}
+        config = {"INITIAL_URLS": "http://127.0.0.1:8080/"}
+        await api.ask("POST", "/connectors", {**body, "config": config}, expect=201)
+        denied = {"INITIAL_URLS": "http://93.184.216.34/"}
+        refused = await api.ask("POST", "/connectors", {**body, "name": "y", "config": denied}, expect=422)
+        assert "denied networks" in refused["error"]["details"]["faults"][0]["message"]
 
 
 async def test_a_password_in_a_refused_url_is_not_repeated(api: Api) -> None:

@@ -86,6 +86,8 @@ async def test_the_role_serves_runs_and_mcp_and_a_drain_lets_an_open_stream_end(
         assert read == SIZE
     assert await process.exit_code() == exitcodes.CLEAN
     assert not any(token in str(line) for line in process.lines())
+    held = [str(line.get("stack")) for line in process.lines() if line.get("event") == "a task holds the loop"]
+    assert not any("import" in stack and "mcp" in stack for stack in held)  # it takes long to import
     hints = [str(line["hint"]) for line in process.lines() if line.get("event") == "settings"]
     assert any("role api runs here without role pipelines" in hint for hint in hints)
 

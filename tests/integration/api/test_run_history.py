@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,6 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
+import trio
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
@@ -202,6 +204,30 @@ async def test_the_command_serves_one_workspace_over_stdio(shop: Shop, database_
         failed, text, structured = await called(client, {"limit": 5})
         assert (failed, ids_in(text), len(structured["runs"])) == (False, ids, 2)
         assert (await called(client, {"limit": "x"}))[0] is True
+
+
+async def test_requests_that_are_piped_in_are_all_answered_though_the_pipe_ends_with_the_last(
+    shop: Shop, database_url: str
+) -> None:
+    ids = await runs_in(shop, 2)
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "pipe", "version": "1"}}
+    messages: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": client},
+        {"method": "notifications/initialized"},
+        *({"id": f"n{n}", "method": "tools/call", "params": {"name": TOOL, "arguments": {}}} for n in range(5)),
+        {"id": 9, "method": "no/such"},
+        {"id": 10, "method": "tools/call", "params": {"name": TOOL, "arguments": {}}},
+    ]
+    done = await trio.run_process(
+        [sys.executable, "-m", "supervisor", "mcp", "--workspace", str(shop.workspace)],
+        stdin="".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages).encode(),
+        env=cli.clean_environ(DATABASE_URL=database_url, PYTHONPATH=str(probe.ROOT)),
+        capture_stdout=True,
+    )
+    answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
+    assert set(answers) == {1, 9, 10, *(f"n{n}" for n in range(5))}
+    assert [one for one, answer in answers.items() if "error" in answer] == [9]
+    assert ids_in(answers[10]["result"]["content"][0]["text"]) == ids
 
 
 def test_the_command_refuses_a_workspace_that_is_not_there(database_url: str) -> None:

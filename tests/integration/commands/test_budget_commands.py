@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from schema.agentcalls import AgentCall, record_call
 from schema.queue import create_job, get_job
 from schema.rows import Job, JobRequest, JobType
 from supervisor import exitcodes
+from supervisor.budgettext import UNKNOWN
 from tests.kit import cli
 from tests.kit.postgres import run_on
 
@@ -59,6 +61,34 @@ def test_a_list_of_jobs_says_which_wait_for_the_next_hour_of_claude(database_url
     assert table.out.count("waiting for next hour") == 2
     assert "ENRICH_HOURLY_LIMIT" in str(notes(database_url)["claude"])
     assert set(notes(database_url, ENRICH_HOURLY_LIMIT="9").values()) == {None}
+
+
+def test_a_limit_that_is_not_set_here_is_told_the_same_everywhere_and_is_no_zero(database_url: str) -> None:
+    add(database_url, "claude", "claude")
+    for settings, words in (
+        ({}, UNKNOWN),
+        ({"ENRICH_HOURLY_LIMIT": "0"}, "no claude run is allowed (ENRICH_HOURLY_LIMIT is 0 here)"),
+    ):
+        assert notes(database_url, **settings)["claude"] == words
+        status = " ".join(cli.run("status", DATABASE_URL=database_url, **settings).out.split())
+        assert re.search(rf"claude runs since [0-9]{{2}}:00 Amsterdam: 0; {re.escape(words)}, 1 job waiting", status), (
+            status
+        )
+
+
+def test_a_job_whose_time_has_come_waits_for_what_holds_it_up_and_tells_why_it_failed_before(database_url: str) -> None:
+    job = add(database_url, "claude", "claude")
+
+    async def failed_before(connection: Any) -> None:
+        await connection.execute(
+            "UPDATE jobs SET scheduled_at = now() - interval '1 minute', attempts = 1, result = '{\"error\": \"stalled\"}' "
+            "WHERE id = $1",
+            job.id,
+        )
+
+    run_on(database_url, failed_before)
+    shown = cli.run("jobs", "list", DATABASE_URL=database_url, ENRICH_HOURLY_LIMIT="0").out
+    assert "no claude run is allowed (ENRICH_HOURLY_LIMIT is 0 here); attempt 1 failed: stalled" in shown
 
 
 def test_a_list_of_jobs_says_what_is_paused_and_who_is_in_trouble(database_url: str) -> None:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -10,7 +15,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from schema import laws, requests
-from schema.queue import claim_job, fail_job_terminal, update_progress
+from schema.queue import claim_job, fail_job, fail_job_terminal, update_progress
 from schema.requests import HarvestRequest
 from schema.rows import Job, JobType, LawStatus
 from supervisor import exitcodes
@@ -160,11 +165,65 @@ def test_an_exhausted_law_is_refused_with_the_way_out(database_url: str) -> None
 def test_a_law_shows_why_its_last_harvest_failed(database_url: str) -> None:
     job = ask(database_url)
     shown = cli.run("laws", "show", LAW, DATABASE_URL=database_url).out
-    assert "last harvest         pending" in shown
+    assert re.search(r"^last harvest +pending$", shown, re.MULTILINE)
     run_on(database_url, fail_job_terminal, claim(database_url), {"error": "the text\nis cut off"})
     shown = cli.run("laws", "show", LAW, DATABASE_URL=database_url).out
-    assert "last harvest         failed: the text is cut off" in shown
+    assert re.search(r"^last harvest +failed: the text is cut off$", shown, re.MULTILINE)
     assert str(job.id) in shown
+
+
+def test_the_fields_of_a_job_stand_below_each_other(database_url: str) -> None:
+    ask(database_url)
+    job = claim(database_url)
+    cli.run("jobs", "cancel", job.id, DATABASE_URL=database_url)
+    lines = cli.run("jobs", "show", job.id, DATABASE_URL=database_url).out.splitlines()
+    widths = {len(found[0]) for line in lines if (found := re.match(r"[a-z_]+ +(?=\S)", line))}
+    assert any(line.startswith("cancel_requested_at ") for line in lines)
+    assert widths == {len("cancel_requested_at ")}
+
+
+def test_a_job_that_waits_for_its_second_attempt_says_why_the_first_failed_and_when_it_is_due(
+    database_url: str,
+) -> None:
+    ask(database_url)
+    run_on(database_url, fail_job, claim(database_url), {"error": "the server\nwent away", "kind": "download_failed"})
+    for command in (("jobs", "list"), ("laws", "show", LAW)):
+        shown = cli.run(*command, DATABASE_URL=database_url).out
+        assert re.search(r"due [0-9-]{10} [0-9:]{8} UTC; attempt 1 failed: the server went away", shown), shown
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120])
+def test_an_id_from_the_list_on_a_terminal_names_its_job_however_long_a_note_is(
+    database_url: str, columns: int
+) -> None:
+    job = ask(database_url)
+    run_on(
+        database_url, fail_job_terminal, claim(database_url), {"error": f"{LAW} is not in the repository: {'x' * 300}"}
+    )
+    terminal, other = pty.openpty()
+    environ = cli.clean_environ(DATABASE_URL=database_url, COLUMNS=str(columns), TERM="dumb")
+    with subprocess.Popen(
+        [sys.executable, "-m", "supervisor", "jobs", "list"], env=environ, stdin=other, stdout=other
+    ) as process:
+        os.close(other)
+        text = b""
+        while chunk := _read(terminal):
+            text += chunk
+    os.close(terminal)
+    assert process.returncode == 0
+    _, row = text.decode().split("\r\n")[:2]
+    cells = row.split()
+    assert cells[1:4] == ["harvest", LAW, "failed"]
+    assert len(row) <= columns
+    shown = cli.run("jobs", "show", cells[0], "--json", DATABASE_URL=database_url)
+    assert shown.json["id"] == str(job.id)
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # the other end is gone
+        return b""
 
 
 def test_cancelling_a_waiting_job_fails_it_and_puts_the_law_back(database_url: str) -> None:

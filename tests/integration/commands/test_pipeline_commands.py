@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +15,10 @@ from tests.kit import cli
 from tests.kit.postgres import run_on
 
 WHO = "jan@example.org"
+PAGES = {
+    name: (Path(__file__).parents[3] / name).read_text(encoding="utf-8")
+    for name in ("docs/api.md", "docs/pipelines.md")
+}
 
 
 def sql(url: str, query: str, *args: Any) -> list[dict[str, Any]]:
@@ -38,6 +45,7 @@ def test_a_workspace_is_made_for_an_account_that_is_known(url: str) -> None:
     unknown = cli.run("workspace", "create", "X", "--owner", "niemand@example.org", DATABASE_URL=url)
     assert unknown.code == exitcodes.USAGE
     assert "niemand@example.org" in unknown.err
+    assert "--new-account" in unknown.err
     assert len(sql(url, "SELECT permissions FROM workspace_members")[0]["permissions"]) == 4
 
 
@@ -57,12 +65,18 @@ def test_a_wallet_is_credited_on_record_and_shown(url: str) -> None:
     done = cli.run("wallet", "credit", WHO, "5000000", "--reason", "factuur 12", DATABASE_URL=url)
     assert done.code == 0, done.err
     assert "5000000 micros ($5.00)" in done.out
-    assert cli.run("wallet", "credit", WHO, "--reason", "correctie", "--", "-1000", DATABASE_URL=url).code == 0
+    minus = cli.run("wallet", "credit", WHO, "-1000", "--reason", "correctie", DATABASE_URL=url)
+    assert "4999000 micros ($4.999)" in minus.out, minus.err
+    again = cli.run("wallet", "credit", WHO, "--reason", "terug", "--", "-1000", DATABASE_URL=url)
+    assert "($4.998)" in again.out, again.err
+    assert cli.run("wallet", "credit", WHO, "1000", "--reason", "terug", DATABASE_URL=url).code == 0
+    typo = cli.run("wallet", "credit", WHO, "--resaon", "x", "--reason", "y", DATABASE_URL=url)
+    assert (typo.code, "--resaon" in typo.err) == (exitcodes.USAGE, True)
     shown = cli.run("wallet", "show", WHO, "--json", DATABASE_URL=url).json
     assert (shown["balance_micros"], shown["reserved_micros"], shown["adds_up"]) == (4_999_000, 0, True)
     entries = sql(url, "SELECT amount_micros, reason, entered_by <> '' AS signed FROM credit_entries ORDER BY id")
     assert [(row["amount_micros"], row["reason"], row["signed"]) for row in entries] == [
-        (5_000_000, "factuur 12", True), (-1000, "correctie", True),
+        (5_000_000, "factuur 12", True), (-1000, "correctie", True), (-1000, "terug", True), (1000, "terug", True),
     ]  # fmt: skip
     sql(url, "UPDATE credit_wallets SET balance_micros = 0")
     assert "does not add up" in cli.run("wallet", "show", WHO, DATABASE_URL=url).err
@@ -76,6 +90,11 @@ def test_the_nightly_pipeline_is_added_once_listed_and_run_when_somebody_can(url
     assert cli.run("pipelines", "daily-reharvest", "1", DATABASE_URL=url).code == exitcodes.USAGE
     listed = cli.run("pipelines", "list", DATABASE_URL=url).out
     assert "15 3 * * * Europe/Amsterdam" in listed
+    sql(url, "UPDATE pipelines SET next_scheduled_at = '2026-07-02T01:15:00Z'")
+    assert "2026-07-02 03:15 CEST" in cli.run("pipelines", "list", DATABASE_URL=url).out
+    sql(url, "UPDATE pipelines SET schedule_timezone = '../x'")
+    assert "2026-07-02 01:15 UTC" in cli.run("pipelines", "list", DATABASE_URL=url).out
+    sql(url, "UPDATE pipelines SET schedule_timezone = 'Europe/Amsterdam'")
     early = cli.run("pipelines", "run", "1", DATABASE_URL=url)
     assert early.code == exitcodes.USAGE
     assert "start one first" in early.err
@@ -84,7 +103,10 @@ def test_the_nightly_pipeline_is_added_once_listed_and_run_when_somebody_can(url
     assert cli.run("pipelines", "run", "9", DATABASE_URL=url).code == exitcodes.USAGE
     history = cli.run("pipelines", "history", "1", DATABASE_URL=url).out
     assert '#1 "Dagelijkse herharvest" | pending | manual' in history
-    assert cli.run("pipelines", "history", "2", DATABASE_URL=url).out == "no runs\n"
+    assert cli.run("pipelines", "history", "1", "--pipeline", "1", "--limit", "1", DATABASE_URL=url).out == history
+    for args, word in ((("2",), "no workspace 2"), (("1", "--pipeline", "9"), "no pipeline 9")):
+        done = cli.run("pipelines", "history", *args, DATABASE_URL=url)
+        assert (done.code, done.out, word in done.err) == (exitcodes.USAGE, "", True)
 
 
 def test_suppression_is_repaired_and_a_second_time_there_is_nothing_to_repair(url: str) -> None:
@@ -93,3 +115,58 @@ def test_suppression_is_repaired_and_a_second_time_there_is_nothing_to_repair(ur
     done = cli.run("pipelines", "repair-suppression", DATABASE_URL=url)
     assert done.out == "connector 1: suppressed\n1 connectors changed\n"
     assert cli.run("pipelines", "repair-suppression", DATABASE_URL=url).out == "0 connectors changed\n"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("member", "add", "1", "piet@example.org"),
+        ("wallet", "credit", "piet@example.org", "5", "--reason", "x"),
+        ("wallet", "show", "piet@example.org"),
+        ("token", "create", "--workspace", "1", "--account", "piet@example.org", "--name", "x"),
+    ],
+)
+def test_who_names_an_account_that_is_not_there_is_told_how_one_is_made(url: str, args: tuple[str, ...]) -> None:
+    done = cli.run(*args, DATABASE_URL=url)
+    assert (done.code, done.out) == (exitcodes.USAGE, "")
+    assert "'piet@example.org'" in done.err
+    assert "`workspace create` and `member add` make one with --new-account" in done.err
+
+
+def test_a_member_may_be_somebody_new_and_somebody_new_has_an_address(url: str) -> None:
+    added = cli.run("member", "add", "1", "piet@example.org", "--new-account", DATABASE_URL=url)
+    assert added.code == 0, added.err
+    assert cli.run("member", "add", "1", "piet@example.org", "--new-account", DATABASE_URL=url).code == 0
+    assert len(sql(url, "SELECT FROM workspace_members")) == 2
+    for who in ("jan", "@", "jan@", "jan @example.org", "jan@example.org\n"):
+        done = cli.run("workspace", "create", "X", "--owner", who, "--new-account", DATABASE_URL=url)
+        assert (done.code, "is no e-mail address" in done.err) == (exitcodes.USAGE, True), who
+    no_workspace = cli.run("member", "add", "9", "els@example.org", "--new-account", DATABASE_URL=url)
+    assert no_workspace.code == exitcodes.USAGE
+    assert len(sql(url, "SELECT FROM accounts")) == 2
+
+
+def test_a_list_of_tokens_has_the_addresses_of_their_accounts_and_an_empty_one_says_so(url: str) -> None:
+    empty = cli.run("token", "list", DATABASE_URL=url)
+    assert (empty.out, empty.err) == ("", "no tokens\n")
+    made = cli.run("token", "create", "--workspace", "1", "--account", WHO, "--name", "bord", DATABASE_URL=url)
+    assert made.code == 0, made.err
+    heading, row = cli.run("token", "list", DATABASE_URL=url).out.splitlines()
+    assert heading.split() == ["ID", "WORKSPACE", "NAME", "ACCOUNT", "STATE", "UTC", "USED", "UTC", "PERMISSIONS"]
+    assert row.split() == ["1", "1", "bord", WHO, "valid", "never", "connectors:read"]
+
+
+@pytest.mark.parametrize("page", ["docs/api.md", "docs/pipelines.md"])
+def test_the_commands_of_the_pages_work_as_they_stand_there(empty_database_url: str, page: str) -> None:
+    """All but those that go on for ever, or need what goes on for ever."""
+    block = re.findall(r"^```(?:sh)?\n(regelrecht-supervisor .*?)^```$", PAGES[page], re.DOTALL | re.MULTILINE)[0]
+    commands = block.replace("\\\n", " ").splitlines()
+    ran = []
+    for command in commands:
+        words = shlex.split(command.removeprefix("TOKEN=$(").removesuffix(")"))
+        if words[0] == "regelrecht-supervisor" and words[1] != "run":
+            done = cli.run(*words[1:], DATABASE_URL=empty_database_url)
+            assert done.code == 0, (command, done.err)
+            ran.append(words[1])
+    assert ran[:2] == ["migrate", "workspace"]
+    assert len(ran) == 3

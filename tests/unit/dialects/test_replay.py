@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from supervisor import exitcodes
 from supervisor.commands.replay import command
 from tests.kit import agentstreams, cli
 
@@ -162,3 +163,21 @@ def test_reading_partial_events_is_at_least_three_times_as_fast_as_json_alone() 
 
     ours, theirs = best_of(7)
     assert theirs > 3 * ours
+
+
+@pytest.mark.parametrize(("name", "provider"), [("claude", "opencode"), ("opencode", "claude")])
+def test_what_is_no_stream_of_the_provider_is_told_and_fails(name: str, provider: str, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.md"
+    notes.write_text("# notes\n\nof a run\n")
+    for file in (agentstreams.FIXTURES / name / "work.jsonl", notes):
+        done = cli.run("replay", file, "--provider", provider)
+        assert done.code == exitcodes.ESCALATED
+        assert f"nothing in {file} is what {provider} prints" in done.err
+        assert done.out.startswith("verdict ")
+        assert cli.run("replay", file, "--provider", provider, "--json").code == exitcodes.ESCALATED
+
+
+def test_a_stream_that_has_not_begun_is_none_of_anybody_else(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    done = cli.run("replay", tmp_path / "empty", "--provider", "claude")
+    assert (done.code, done.err) == (exitcodes.CLEAN, "")

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -71,10 +72,28 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
             assert parameter.help, f"{name} {parameter.name}"
 
 
+def helps(command: click.Command, *names: str) -> Iterator[tuple[str, str]]:
+    """The help of a command and of all below it, as on a terminal of 80 columns."""
+    context = click.Context(command, info_name=" ".join(("regelrecht-supervisor", *names)), terminal_width=80)
+    yield " ".join(names) or "--help", command.get_help(context)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from helps(below, *names, name)
+
+
+def test_all_help_fits_into_80_columns() -> None:
+    found = dict(helps(cli))
+    assert {"--help", "run", "jobs list", "wallet credit"} <= set(found)
+    wide = {name: line for name, text in found.items() for line in text.splitlines() if len(line) > 80}
+    assert wide == {}
+
+
 def test_exit_codes_are_documented_where_people_look() -> None:
     for place in ("README.md", "docs/exit-codes.md"):
         text = (ROOT / place).read_text(encoding="utf-8")
-        rows = dict(re.findall(r"^\| (\d) \| (.+?) \|$", text, re.MULTILINE))
+        rows = dict(re.findall(r"^\| (\d+) \| (.+?) \|$", text, re.MULTILINE))
         assert {int(code): meaning for code, meaning in rows.items()} == exitcodes.MEANINGS, place
 
 

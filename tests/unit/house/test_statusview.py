@@ -98,8 +98,10 @@ def test_a_later_attempt_and_a_cancel_are_told() -> None:
             0,
             1,
             (
-                "claude runs since 13:00 Amsterdam: 0; no claude run is allowed (ENRICH_HOURLY_LIMIT is 0 here), "
-                "1 job waiting",
+                (
+                    "claude runs since 13:00 Amsterdam: 0; no claude run is allowed (ENRICH_HOURLY_LIMIT is 0 here), "
+                    "1 job waiting"
+                ),
                 True,
             ),
         ),
