@@ -20,7 +20,7 @@ EXCUSES: Mapping[str, frozenset[int]] = {
     "KILL": frozenset({-signal.SIGKILL}),
     # 1: a deaf job or a held loop did not let the drain end; -15: the third one, or one that came before Python was up
     "TERM": frozenset({exitcodes.CLEAN, exitcodes.ESCALATED, -signal.SIGTERM}),
-    "INT": frozenset({-signal.SIGINT}),
+    "INT": frozenset({-signal.SIGINT, exitcodes.INTERRUPTED}),  # the latter: it came before there was anything to drain
     "database away": frozenset({exitcodes.DATABASE_UNREACHABLE}),
     "disk full": frozenset({exitcodes.ESCALATED}),
 }
