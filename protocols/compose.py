@@ -8,13 +8,13 @@ set. What an agent changed beyond that is not an error; it is counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from attrs import frozen
 from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
-from protocols.lawtree import MOST_NESTING
+from protocols.lawtree import MOST_NESTING, walk
 from protocols.lawyaml.read import UnreadableLaw, load_law
 from protocols.yamlsource import (
     Pair,
@@ -35,6 +35,9 @@ MODEL: Final = "machine_readable"
 ARTICLES: Final = "articles"
 ACCEPTED: Final = "accepted"
 _GAP_LISTS: Final = {"untranslatables": "construct", "markings": "about"}
+
+MOST_NEW_VALUES: Final = 200_000
+"""What one proposal may change. Writing a block anew takes 0.1 ms a value, and nothing can break it off."""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _ABSENT: Final = object()
@@ -112,6 +115,10 @@ class LawSource:
         return int(pairs[0].key.start_mark.line) + 1, last + 1
 
 
+def _values_in(models: Iterable[Any]) -> int:
+    return sum(1 for model in models if model is not _ABSENT for _ in walk(model))
+
+
 def _scalar(pair: Pair) -> str | None:
     return str(pair.value.value) if isinstance(pair.value, ScalarNode) else None
 
@@ -144,6 +151,8 @@ def compose(base: bytes, proposal: bytes, assigned: Collection[int]) -> Composit
         restored += corrections
         if not same(model, entry.model):
             wanted[position] = model
+    if _values_in(wanted.values()) > MOST_NEW_VALUES:
+        raise UnreadableLaw(f"the changed models have more than {MOST_NEW_VALUES} values together: no law needs that")
     discarded = restored + _discarded(ours, theirs, found, assigned)
     if not wanted:
         return Composition(base, frozenset(), discarded)

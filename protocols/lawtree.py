@@ -6,6 +6,7 @@ because an agent wrote a list where a mapping belongs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -20,6 +21,9 @@ MOST_NESTING: Final = 120
 """Containers inside each other. The schema validator recurses in native code: at 200 it was seen to end the process
 in a thread with a small stack. The deepest real model has about 35."""
 
+MOST_SECTION_VALUES: Final = 5000
+"""Values in one ``machine_readable``: checks compare its parts with each other, and each breach of
+the schema brings a copy of what it is in. The largest real model has some hundreds."""
 
 UNTRANSLATABLES: Final = "untranslatables"
 MARKINGS: Final = "markings"
@@ -128,16 +132,21 @@ def gaps_of(entry: Entry) -> list[Gap]:
 
 
 def read_tree(source: str | bytes) -> Tree:
-    """A law file for checks and validator: readable, of JSON values alone, with text as keys, not absurdly deep.
+    """A law file for checks and validator: readable, of JSON values alone, with text as keys, not absurdly deep or large.
 
     Raises :class:`protocols.lawyaml.UnreadableLaw`; the message says where.
     """
     law = load_law(source)
+    sizes: Counter[str | int] = Counter()
     pending: list[tuple[Path, Any]] = [((), law)]
     while pending:
         path, value = pending.pop()
         if len(path) > MOST_NESTING:
             raise UnreadableLaw(f"at {shown(path[:6])}/...: nested more than {MOST_NESTING} levels; make it flatter")
+        if path[2:3] == ("machine_readable",) and path[0] == "articles":
+            sizes[path[1]] += 1
+            if sizes[path[1]] > MOST_SECTION_VALUES:
+                raise UnreadableLaw(f"at {shown(path[:3])}: more than {MOST_SECTION_VALUES} values; make it smaller")
         if isinstance(value, dict):
             for key, inner in value.items():
                 if not isinstance(key, str):
@@ -145,8 +154,6 @@ def read_tree(source: str | bytes) -> Tree:
                 pending.append(((*path, key), inner))
         elif isinstance(value, list):
             pending.extend(((*path, index), inner) for index, inner in enumerate(value))
-        elif value is not None and not isinstance(value, str | bool | int | float):
-            raise UnreadableLaw(f"at {shown(path)}: a {type(value).__name__}; write it as plain text, without a tag")
     return law
 
 

@@ -25,6 +25,8 @@ HORIZON_YEARS: Final = 5
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WORDS: Final = frozenset((*_MONTHS, "sun", "mon", "tue", "wed", "thu", "fri", "sat", "l"))
 _FIELD: Final = re.compile(r"[0-9a-zA-Z*/,\-?#]+")
+_NO_ZONES: Final = frozenset({"localtime", "posixrules", "Factory"})
+_NO_ZONES_BELOW: Final = ("right/", "posix/")
 _SECOND: Final = dt.timedelta(seconds=1)
 _DAY: Final = dt.timedelta(days=1)
 
@@ -170,8 +172,13 @@ def _check_form(cron: str) -> None:
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """Whatever the name is made of, the answer is a zone or InvalidSchedule: ``Europe`` is a folder, ``../x`` an escape."""
+    """Whatever the name is made of, the answer is a zone or InvalidSchedule: ``Europe`` is a folder, ``../x`` an escape.
+
+    A file of the zone database that no zone is named after (``localtime``, ``right/UTC``) is another on another machine.
+    """
     try:
+        if name in _NO_ZONES or name.startswith(_NO_ZONES_BELOW):
+            raise ValueError(name)
         return ZoneInfo(name)
-    except (KeyError, ValueError, OSError, TypeError) as error:
+    except (AttributeError, KeyError, ValueError, OSError, TypeError) as error:
         raise InvalidSchedule(f"{name!r} is no time zone: use an IANA name such as Europe/Amsterdam or UTC") from error

@@ -8,7 +8,7 @@ or odd YAML can have is met by that check, not by rules here.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import yaml

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from supervisor import exitcodes, names
+from supervisor import exitcodes, names, outputs
 from supervisor.commands import COMMANDS
 from supervisor.terminaltext import harmless, say
 from supervisor.version import VERSION
@@ -100,14 +100,24 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and leave with the exit code that says how it went."""
+    outputs.take_over()
     foreign = names.problem()
     if foreign is not None:
         say(f"Error: {foreign}", err=True)
         sys.exit(exitcodes.USAGE)
     try:
-        cli(prog_name=PROG)
+        try:
+            cli(prog_name=PROG)
+        except SystemExit:
+            outputs.flush()  # later, nobody could say in order that it failed
+            raise
     except Exception as error:  # noqa: BLE001 - raised again unless every leaf of it has a name
-        sys.exit(_report(error))
+        try:
+            code = _report(error)
+        except outputs.OutputFailed as unheard:
+            unheard.give_up()
+            code = exitcodes.ESCALATED
+        sys.exit(code)
 
 
 def _interrupted(error: BaseException) -> bool:
@@ -133,6 +143,12 @@ def _report(error: Exception) -> int:
     from supervisor.settings import SettingsFault
 
     known = [_named(leaf) for leaf in leaves(error)]
+    for failure in known:
+        if isinstance(failure, outputs.OutputFailed):
+            failure.give_up()
+            if not failure.reader_gone:  # who wants no more, as `head` does, needs no word about it
+                say(f"Error: {failure}", err=True)
+            return exitcodes.ESCALATED
     if not all(isinstance(failure, SettingsFault | SupervisorError) for failure in known):
         raise error
     for failure in known:

@@ -47,7 +47,7 @@ from supervisor.settings.ports import (
     harvest_settings,
     pipeline_settings,
 )
-from supervisor.startchecks import hints
+from supervisor.startchecks import hints, refuse_what_cannot_work
 from supervisor.taskview import TaskClock
 from supervisor.tree import TREE, House, Row, Tree
 from supervisor.version import VERSION
@@ -63,10 +63,11 @@ def run_supervisor(
 ) -> int:
     """Run until a signal or an escalation, or until ``errand`` is done; the exit code (D20).
 
-    From the main thread, with no loop running. InvalidInput: a role without an implementation (D23).
+    From the main thread, with no loop running. InvalidInput: a role without an implementation (D23), or nothing to do it with.
     DatabaseUnavailable: no database at the start.
     """
     resolved = served(roles)
+    refuse_what_cannot_work(settings, resolved)
     if API in resolved.actors:
         from supervisor import apirole
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from protocols.failures import InvalidInput
 from schema.rows import JobType
 from supervisor.roles import Served
 from supervisor.settings import Settings
@@ -13,15 +15,26 @@ from supervisor.settings import Settings
 _WRITES_LAWS = frozenset({JobType.HARVEST, JobType.ENRICH})
 
 
+def refuse_what_cannot_work(settings: Settings, roles: Served) -> None:
+    """InvalidInput for what every job would fail of until somebody changes this machine."""
+    if settings.corpus.repo_url is not None and _writes_laws(roles) and shutil.which("git") is None:
+        raise InvalidInput(
+            "CORPUS_REPO_URL is set, and there is no git on the PATH: install git, or unset CORPUS_REPO_URL"
+        )
+
+
 def hints(settings: Settings, roles: Served) -> Iterator[str]:
     """A sentence for each setting that names something which is not there or cannot be used by this user."""
     corpus = settings.corpus
-    job_types = {job_type for service in roles.services for job_type in service.job_types}
-    if corpus.repo_url is None and job_types & _WRITES_LAWS and not _writable(corpus.regulation_repo_path):
+    if corpus.repo_url is None and _writes_laws(roles) and not _writable(corpus.regulation_repo_path):
         yield (
             f"REGULATION_REPO_PATH={str(corpus.regulation_repo_path)!r} cannot be made or written by this user: no law can be "
             "put there"
         )
+
+
+def _writes_laws(roles: Served) -> bool:
+    return any(job_type in _WRITES_LAWS for service in roles.services for job_type in service.job_types)
 
 
 def _writable(folder: Path) -> bool:

@@ -6,13 +6,17 @@ do so is shown as a replacement character instead; so are marks that turn the di
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from typing import Final
 
 import click
 
 _OBEYED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters but for line ends and tabs, marks of direction, and halves of characters."""
+
+_NOT_ASCII: Final = re.compile("[^\x00-\x7f]")
 
 
 def harmless(text: str) -> str:
@@ -23,9 +27,20 @@ def harmless(text: str) -> str:
 def say(text: str, *, err: bool = False, bold: bool = False) -> None:
     """A line on stdout, or on stderr. What commands print comes through here, ``say_json`` or ``session.print_table``."""
     shown = harmless(text)
-    click.echo(click.style(shown, bold=True) if bold else shown, err=err)
+    # The stream is named: left to itself, click takes ASCII for a mistake and writes UTF-8.
+    click.echo(click.style(shown, bold=True) if bold else shown, file=sys.stderr if err else sys.stdout, err=err)
 
 
 def say_json(text: str) -> None:
-    """A JSON text on stdout. What a terminal would obey is escaped in it, so that a program reads what there was."""
-    click.echo(_OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    """A JSON text on stdout. What a terminal would obey is escaped in it, and what its encoding lacks, so that a program
+    reads what there was."""
+    escaped = _OBEYED.sub(_as_json, text)
+    try:
+        escaped.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        escaped = _NOT_ASCII.sub(_as_json, escaped)
+    click.echo(escaped, file=sys.stdout)
+
+
+def _as_json(found: re.Match[str]) -> str:
+    return json.dumps(found[0]).strip('"')

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -109,8 +110,13 @@ def load_opencode(
 
 
 def api_url(environ: Mapping[str, str]) -> str | None:
-    """The address of VLAM without ``/v1`` and without a slash at the end; None when it is not configured."""
+    """The address of VLAM without ``/v1`` and without a slash at the end; None when it is not configured.
+
+    InvalidInput for one with a user part.
+    """
     address = environ.get("VLAM_API_URL", "").strip() or environ.get("VLAM_BASE_URL", "").strip()
+    if re.match(r"[^/]*//[^/]*@", address):
+        raise InvalidInput("the address of VLAM holds a user name or password: put the key into VLAM_API_KEY")
     return address.rstrip("/").removesuffix("/v1").rstrip("/") or None
 
 

@@ -247,6 +247,56 @@ def copy_checkout(source: Path, target: Path) -> None:
     shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns(".git"), dirs_exist_ok=True)
 
 
+async def clear_way(root: Path, name: str) -> None:
+    """Make it possible to write the file ``name`` below ``root`` and nowhere else, whatever an agent made of its path.
+
+    In place of a folder: a link, a file, a folder that is closed. In place of the file: anything but a file with one name that
+    can be read. What is in the way is removed without following it; folders of the path that are fit stay. What cannot be
+    removed is for whoever writes there to tell.
+    """
+    with suppress(OSError):
+        folder = await trio.to_thread.run_sync(_clear_way, root, PurePosixPath(name).parts)
+        if folder is not None:
+            await delete_tree(folder)
+
+
+def _clear_way(root: Path, parts: tuple[str, ...]) -> Path | None:
+    """The folder that stands in place of the file, for somebody else to delete."""
+    at = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _open_up(at)
+        for part in parts[:-1]:
+            try:
+                below = os.open(part, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+                    raise
+                os.unlink(part, dir_fd=at)
+                return None
+            os.close(at)
+            at = below
+            _open_up(at)
+        facts = os.stat(parts[-1], dir_fd=at, follow_symlinks=False)
+        if stat.S_ISDIR(facts.st_mode):
+            return root.joinpath(*parts)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1 or not facts.st_mode & stat.S_IRUSR:
+            os.unlink(parts[-1], dir_fd=at)
+    except FileNotFoundError:
+        pass
+    finally:
+        os.close(at)
+    return None
+
+
+def _open_up(folder: int) -> None:
+    """Let its owner in. ``folder`` is an ``O_PATH`` descriptor, whose mode only its name in ``/proc`` can change."""
+    mode = stat.S_IMODE(os.fstat(folder).st_mode)
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        os.chmod(f"/proc/self/fd/{folder}", mode | stat.S_IRWXU)
+
+
 def read_agent_file(root: Path, name: str, *, most_bytes: int) -> bytes | None:
     """The content of the file ``name`` below ``root``, written by an agent; None when there is none.
 

@@ -77,8 +77,8 @@ class FolderCorpus:
         with self._opened(change.path) as file:
             if file is None or change.content is None:
                 return file is not None or change.content is not None
-            size = len(change.content)
-            return os.fstat(file.fileno()).st_size != size or file.read(size) != change.content
+            facts, size = os.fstat(file.fileno()), len(change.content)
+            return not stat.S_ISREG(facts.st_mode) or facts.st_size != size or file.read(size) != change.content
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[BinaryIO | None]:
@@ -87,8 +87,7 @@ class FolderCorpus:
         with ExitStack() as stack:
             try:
                 folder = stack.enter_context(self._folder(folders, create=False))
-                fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-                file = stack.enter_context(os.fdopen(fd, "rb"))
+                file = stack.enter_context(_reader(folder, name))
             except FileNotFoundError:
                 file = None
             except OSError as error:
@@ -143,22 +142,50 @@ class FolderCorpus:
             os.close(fd)
 
     def _list_paths(self, folder: str) -> tuple[str, ...]:
-        found = []
-        for parent, _, names in os.walk(self.root / folder):  # follows no links to folders
-            found += [str((Path(parent) / name).relative_to(self.root)) for name in names if not name.startswith(".")]
+        found, pending = [], [self.root / folder]
+        while pending:  # os.walk recurses, and an agent may have made folders deeper than that goes
+            try:
+                with os.scandir(pending.pop()) as entries:
+                    for entry in entries:
+                        if entry.is_dir(follow_symlinks=False):
+                            pending.append(Path(entry.path))
+                        elif not entry.name.startswith(".") and not _is_folder(entry):
+                            found.append(str(Path(entry.path).relative_to(self.root)))
+            except OSError:
+                continue  # gone, closed, or of a path that is too long
         return tuple(sorted(found))
 
     def _named(self, error: OSError, path: str) -> CorpusUnavailable | ResourceExhausted:
         file = self.root / path
         if error.errno in _FULL:
             return ResourceExhausted(f"cannot write {file}: {error.strerror}", errno=error.errno)
-        if error.filename is not None and Path(os.fsdecode(error.filename)) in (self.root, *self.root.parents):
+        if isinstance(error.filename, str | bytes) and Path(os.fsdecode(error.filename)) in (
+            self.root,
+            *self.root.parents,
+        ):
             return CorpusUnavailable(f"{self.root} ({self.named_by}) cannot be made or used: {error.strerror}")
         if error.errno in {errno.ELOOP, errno.ENOTDIR}:
             return CorpusUnavailable(
                 f"{file}: a part of this path is a symbolic link or a file; nothing is written through it"
             )
         return CorpusUnavailable(f"{file}: {error.strerror}")
+
+
+def _reader(folder: int, name: str) -> BinaryIO:
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        return os.fdopen(fd, "rb")
+    except OSError:  # a folder, whose descriptor nobody else closes
+        os.close(fd)
+        raise
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether a link leads to a folder; one that cannot be followed leads to none."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def _replace(folder: int, name: str, content: bytes) -> None:

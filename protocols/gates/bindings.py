@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from protocols.gates.findings import OUTSIDE_CORPUS, Finding
 from protocols.gates.reading import LawReading, article_of
-from protocols.gates.targets import Absent, giving, listed, look_up
+from protocols.gates.targets import Absent, listed, look_up
 from protocols.lawtree import Entry, Field, text_of, walk
 
 CHECK: Final = "binding"
@@ -57,12 +57,13 @@ def _live_parts(entry: Entry) -> Iterator[tuple[str, Any]]:
 
 def _undefined(entry: Entry) -> Iterable[Finding]:
     known = names_known_in(entry)
+    told = listed(sorted(known - GIVEN_BY_THE_ENGINE)) or "nothing"
     for name, place in names_used_in(entry).items():
         if name not in known:
             yield Finding(
                 CHECK,
                 f"{place} uses ${name}, which nothing in this entry defines: add it as parameter, input or definition, "
-                f"or compute it in an action; known here: {listed(sorted(known - GIVEN_BY_THE_ENGINE)) or 'nothing'}",
+                f"or compute it in an action; known here: {told}",
                 article_of(entry),
             )
 
@@ -74,7 +75,7 @@ def _input(reading: LawReading, entry: Entry, bound: Field) -> Iterator[Finding]
     if regulation:
         yield from _elsewhere(reading, entry, bound, regulation, output)
     elif output:
-        if not giving(reading.modelled, output):
+        if output not in reading.producers:
             yield Finding(
                 CHECK,
                 f"input {bound.name} takes the output {output} of this law, and no entry here gives it: model the entry "
@@ -103,11 +104,10 @@ def _elsewhere(reading: LawReading, entry: Entry, bound: Field, regulation: str,
     found = look_up(reading, entry, regulation, f"input {bound.name}")
     if isinstance(found, Absent):
         yield found.finding
-    elif not giving(found, output):
-        there = sorted({name for other in found for name in other.outputs})
+    elif output not in found.givers:
         yield Finding(
             CHECK,
             f"input {bound.name} takes the output {output} of {regulation}, which has no such output; it gives: "
-            f"{listed(there) or 'none'}",
+            f"{listed(found.outputs) or 'none'}",
             article_of(entry),
         )

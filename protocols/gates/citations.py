@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from attrs import frozen
+
 from protocols.gates.findings import Finding
 from protocols.gates.reading import LawReading, article_of
 from protocols.gates.targets import listed
@@ -36,7 +38,7 @@ Citation = tuple[str, ...]
 def citations(reading: LawReading) -> Iterator[Finding]:
     """Signals in models and companion files that no text which the agent was given contains."""
     own = [*(entry.text for entry in reading.entries), *strings_in(reading.tree.get("preamble"))]
-    known = {citation for text in [*own, *reading.around.provided] for citation in cited_in(text)}
+    known = _Known.of(citation for text in [*own, *reading.around.provided] for citation in cited_in(text))
     for entry in reading.modelled:
         unknown = _unknown((text for text in strings_in(entry.model)), known)
         if unknown:
@@ -55,15 +57,30 @@ def cited_in(text: str) -> set[Citation]:
     }
 
 
-def _unknown(texts: Iterable[str], known: set[Citation]) -> list[str]:
+def _unknown(texts: Iterable[str], known: _Known) -> list[str]:
     cited = {citation for text in texts for citation in cited_in(text)}
-    return sorted(" ".join(citation) for citation in cited if not any(_agree(citation, other) for other in known))
+    return sorted(" ".join(citation) for citation in cited if not known.agrees(citation))
 
 
-def _agree(citation: Citation, other: Citation) -> bool:
-    """Whether one is the other, told in fewer numbers."""
-    shorter = min(len(citation), len(other))
-    return citation[:shorter] == other[:shorter]
+@frozen
+class _Known:
+    """The citations of all texts that were given, and every one that tells one of them in fewer numbers."""
+
+    whole: frozenset[Citation]
+    shortened: frozenset[Citation]
+
+    @classmethod
+    def of(cls, citations: Iterable[Citation]) -> _Known:
+        whole = frozenset(citations)
+        return cls(whole, frozenset(shorter for citation in whole for shorter in _shortened(citation)))
+
+    def agrees(self, citation: Citation) -> bool:
+        """Whether one of them is the other, told in as many numbers or fewer."""
+        return citation in self.shortened or any(shorter in self.whole for shorter in _shortened(citation))
+
+
+def _shortened(citation: Citation) -> list[Citation]:
+    return [citation[:length] for length in range(1, len(citation) + 1)]
 
 
 def _told(where: str, unknown: list[str]) -> str:

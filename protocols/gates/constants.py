@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 from protocols.gates.findings import Finding
@@ -14,6 +15,8 @@ from protocols.lawtree import Entry, Path, list_of, mapping_of, mappings_in, ope
 UNITS: Final = ("euro", "eurocent", "ratio", "percentage", "years", "months", "weeks", "days")
 
 MOST_CASES: Final = 8
+MOST_TEXTS: Final = 500
+"""So many texts of one entry are looked for in the law, each through all of it."""
 
 _COMPARING: Final = ("EQUALS", "GREATER_THAN", "LESS_THAN", "GREATER_THAN_OR_EQUAL", "LESS_THAN_OR_EQUAL", "IN")
 _NUMERIC = re.compile(r"[-+]?[0-9][0-9.,:/-]*%?")
@@ -46,7 +49,14 @@ def enumerated(reading: LawReading) -> Iterator[Finding]:
         for path, operation in operations_in(entry.actions):
             for key, value in _enumerated_in(operation):
                 seen.setdefault(value, (*path, key))
-        for value, path in seen.items():
+        if len(seen) > MOST_TEXTS:
+            yield Finding(
+                "enum-provenance",
+                f"the model compares with {len(seen)} different texts, of which only {MOST_TEXTS} are looked up in the law: "
+                "take out those that decide nothing",
+                article_of(entry),
+            )
+        for value, path in islice(seen.items(), MOST_TEXTS):
             words = " ".join(value.replace("_", " ").split()).casefold()
             if words and not _NUMERIC.fullmatch(words) and words not in reading.words:
                 yield Finding(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from protocols.gates.bindings import names_used_in
 from protocols.gates.findings import Finding
-from protocols.gates.reading import LawReading, Unreadable, article_of, plain
-from protocols.gates.targets import Absent, declared, giving, listed, look_up, numbered, parts_of
+from protocols.gates.reading import LawIndex, LawReading, Unreadable, article_of, plain
+from protocols.gates.targets import Absent, listed, look_up
 from protocols.law_ids import slugify
 from protocols.lawtree import Entry, Tree, gaps_of, list_of, mappings_in, strings_in, text_of
 
@@ -41,15 +41,15 @@ def overrides(reading: LawReading) -> Iterator[Finding]:
                 yield Finding("override", f"{problem}, so the override has no effect", article_of(entry))
 
 
-def _override_problem(found: list[Entry], law: str, article: str, output: str) -> str:
-    if giving(numbered(found, article), output):
+def _override_problem(found: LawIndex, law: str, article: str, output: str) -> str:
+    giver = [other.number for other in found.givers.get(output, [])]
+    if article in giver:
         return ""
-    giver = [other.number for other in giving(found, output)]
     where = f"; {output} is given by {listed(giver)}: name that entry" if giver else ""
-    if numbered(found, article):
+    numbers = [other.number for other in found.under.get(article, [])]
+    if article in numbers:
         return f"{law} has an entry {article}, and it gives no output {output}{where}"
-    parts = [other.number for other in parts_of(found, article)]
-    cut = f", only its parts {listed(parts)}" if parts else ""
+    cut = f", only its parts {listed(numbers)}" if numbers else ""
     return f"{law} has no entry {article}{cut}{where}"
 
 
@@ -62,8 +62,7 @@ def units(reading: LawReading) -> Iterator[Finding]:
             found = reading.other(law) if output and bound.unit else None
             if found is None or isinstance(found, Unreadable):
                 continue
-            there = reading.entries if found is reading.tree else LawReading(found, reading.around).entries
-            target = declared(there, output)
+            target = reading.index_of(found).declared.get(output)
             if target is not None and target.unit and target.unit != bound.unit:
                 yield Finding(
                     "unit",
@@ -75,23 +74,25 @@ def units(reading: LawReading) -> Iterator[Finding]:
 
 def promises(reading: LawReading) -> Iterator[Finding]:
     """An output's description says which article uses it, and that article does not."""
+    read: dict[int, Collection[str]] = {}
     for entry in reading.modelled:
         for output in entry.fields("output"):
-            for claim in _CLAIMED_USE.finditer(output.description):
-                users = [other for other in reading.under(claim["number"]) if other is not entry]
-                if users and not any(_reads(user, output.name) for user in users):
+            for number in dict.fromkeys(claim["number"] for claim in _CLAIMED_USE.finditer(output.description)):
+                users = [other for other in reading.under(number) if other is not entry]
+                for user in users:
+                    if user.index not in read:
+                        read[user.index] = _names_read_in(user)
+                if users and not any(output.name in read[user.index] for user in users):
                     yield Finding(
                         "promise",
-                        f"the description of output {output.name} says that article {claim['number']} uses it, and that "
+                        f"the description of output {output.name} says that article {number} uses it, and that "
                         "article never reads it: connect it there, or correct the description",
                         article_of(entry),
                     )
 
 
-def _reads(entry: Entry, output: str) -> bool:
-    return output in names_used_in(entry) or any(
-        text_of(bound.source.get("output")) == output for bound in entry.fields("input")
-    )
+def _names_read_in(entry: Entry) -> set[str]:
+    return set(names_used_in(entry)) | {text_of(bound.source.get("output")) for bound in entry.fields("input")}
 
 
 def declarations(reading: LawReading) -> Iterator[Finding]:

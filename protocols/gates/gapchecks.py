@@ -58,7 +58,7 @@ def _problems(reading: LawReading, entry: Entry, gap: Gap) -> Iterator[str]:
     if shapes:
         yield f"it asks for a shape that the format has ({listed(shapes)}): use it and take the entry out"
     yield from _thin(gap)
-    yield from _unquoted(entry, gap)
+    yield from _unquoted(reading.plain_texts[entry.index], gap)
 
 
 def _thin(gap: Gap) -> Iterator[str]:
@@ -70,11 +70,11 @@ def _thin(gap: Gap) -> Iterator[str]:
         yield "reason must say in at least 6 words of its own why no operation fits"
 
 
-def _unquoted(entry: Entry, gap: Gap) -> Iterator[str]:
+def _unquoted(text: str, gap: Gap) -> Iterator[str]:
     excerpt = plain(gap.excerpt)
     if _count(excerpt) < _LEAST_WORDS["excerpt"]:
         yield "legal_text_excerpt must quote at least 3 words of the entry's text"
-    elif excerpt.casefold() not in plain(entry.text).casefold():
+    elif excerpt.casefold() not in text:
         yield "legal_text_excerpt is not literally in the text of this entry: quote it word for word"
 
 
@@ -91,22 +91,23 @@ def _restates(text: str, about: str) -> bool:
 def targets(reading: LawReading) -> Iterator[Finding]:
     """What a gap says it is about must be declared (``target``), and not computed beside it (``contradiction``)."""
     for entry in reading.modelled:
-        known = names_known_in(entry)
+        known, computed = names_known_in(entry), entry.computed
+        told = listed(sorted(known)) or "nothing"
         for gap in gaps_of(entry):
             for name in gap.targets:
                 target = name.removeprefix("$").split(".", 1)[0]
-                if target in entry.computed:
+                if target in computed:
                     why = f"it says that {target} cannot be computed, and an action of this entry computes it: keep one"
                     yield Finding("contradiction", f"{gap.key}: {why}", article_of(entry))
                 elif target not in known:
-                    why = f"its target {target} is nothing that this entry declares; declared: {listed(sorted(known)) or 'nothing'}"
+                    why = f"its target {target} is nothing that this entry declares; declared: {told}"
                     yield Finding("target", f"{gap.key}: {why}", article_of(entry))
 
 
 def reach(reading: LawReading) -> Iterator[Finding]:
     """Definitions that also hold in lower regulations cannot be expressed, so the text must be quoted as a gap."""
     for entry in reading.modelled:
-        if not entry.model or REACH not in plain(entry.text).casefold():
+        if not entry.model or REACH not in reading.plain_texts[entry.index]:
             continue
         if not any(REACH in plain(gap.excerpt).casefold() for gap in gaps_of(entry)):
             yield Finding(

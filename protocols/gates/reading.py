@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Protocol
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define, field, frozen
 
 from protocols.lawschema import LawSchemas, has_markings, operation_names, shipped_schemas, version_of
 from protocols.lawtree import (
     MARKINGS,
     UNTRANSLATABLES,
     Entry,
+    Field,
     Tree,
     entries_of,
-    is_under,
     law_date,
     number_of,
     text_of,
@@ -63,11 +63,58 @@ class Surroundings:
 
 
 @define(slots=False)
+class LawIndex:
+    """The entries of a law by what checks look for: a law may name thousands of things, each thousands of times."""
+
+    tree: Tree
+    entries: list[Entry]
+
+    @cached_property
+    def interpreted(self) -> bool:
+        """Whether any entry has a model that is not empty."""
+        return any(entry.model for entry in self.entries)
+
+    @cached_property
+    def givers(self) -> dict[str, list[Entry]]:
+        """By output name the entries that give it, in order."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            for name in sorted(entry.outputs):
+                found.setdefault(name, []).append(entry)
+        return found
+
+    @cached_property
+    def outputs(self) -> list[str]:
+        """The names of all outputs, sorted."""
+        return sorted(self.givers)
+
+    @cached_property
+    def declared(self) -> dict[str, Field]:
+        """By output name its first declaration."""
+        found: dict[str, Field] = {}
+        for entry in self.entries:
+            for output in entry.fields("output"):
+                found.setdefault(output.name, output)
+        return found
+
+    @cached_property
+    def under(self) -> dict[str, list[Entry]]:
+        """By number the entries of that article: its own and its parts' (:func:`protocols.lawtree.is_under`)."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            parts = entry.number.split(".")
+            for number in {".".join(parts[:length]) for length in range(1, len(parts) + 1)}:
+                found.setdefault(number, []).append(entry)
+        return found
+
+
+@define(slots=False)
 class LawReading:
     """A law that can be read, with what the checks ask of it more than once."""
 
     tree: Tree
     around: Surroundings
+    _indexes: dict[int, LawIndex] = field(init=False, factory=dict, repr=False)
 
     @cached_property
     def entries(self) -> list[Entry]:
@@ -113,14 +160,25 @@ class LawReading:
         """:attr:`words` without spaces and the marks inside numbers, to look for a number however it is written."""
         return _IN_NUMBERS.sub("", self.words)
 
-    @cached_property
+    @property
     def producers(self) -> dict[str, list[Entry]]:
-        """By output name the entries that give it, in order."""
-        found: dict[str, list[Entry]] = {}
-        for entry in self.modelled:
-            for name in sorted(entry.outputs):
-                found.setdefault(name, []).append(entry)
-        return found
+        """By output name the entries of this law that give it, in order."""
+        return self.index.givers
+
+    @property
+    def index(self) -> LawIndex:
+        return self.index_of(self.tree)
+
+    def index_of(self, tree: Tree) -> LawIndex:
+        """The index of this law or of another one, made once."""
+        if id(tree) not in self._indexes:  # the index keeps the tree, so that no other one gets its id
+            self._indexes[id(tree)] = LawIndex(tree, self.entries if tree is self.tree else entries_of(tree))
+        return self._indexes[id(tree)]
+
+    @cached_property
+    def plain_texts(self) -> dict[int, str]:
+        """The text of each entry by its index, :func:`plain` and in lower case."""
+        return {entry.index: plain(entry.text).casefold() for entry in self.entries}
 
     def other(self, law_id: str) -> Tree | Unreadable | None:
         """Another law; this one for its own id."""
@@ -130,7 +188,7 @@ class LawReading:
 
     def under(self, number: str) -> list[Entry]:
         """The entries of one article: its own and its parts'."""
-        return [entry for entry in self.entries if is_under(entry.number, number)]
+        return self.index.under.get(number, [])
 
 
 def article_of(entry: Entry) -> str:

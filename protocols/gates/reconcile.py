@@ -23,6 +23,8 @@ from protocols.lawyaml import UnreadableLaw
 from protocols.yamlsource import compose_nodes, decode, is_flow, line_end, pairs_of
 
 CHECK: Final = "reconcile"
+MOST_CONSIDERED: Final = 1000
+"""Inputs that one pass binds or tells of: each may take a walk through the whole law. The rest is for the next one."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NOT_PLAIN: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off"})
@@ -109,8 +111,11 @@ def plan(reading: LawReading) -> tuple[list[Bond], list[Finding]]:
     unclear: list[Finding] = []
     needs = {entry.index: _bound_to(reading, entry) for entry in reading.modelled}
     for entry in reading.modelled:
+        computed = entry.computed
         for position, bound in enumerate(entry.fields("input")):
-            if not _is_unbound(bound) or bound.name in entry.computed:
+            if len(bonds) + len(unclear) >= MOST_CONSIDERED:
+                return bonds, unclear
+            if not _is_unbound(bound) or bound.name in computed:
                 continue
             givers = [other for other in reading.producers.get(bound.name, []) if other is not entry]
             if not givers:

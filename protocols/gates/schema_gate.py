@@ -7,14 +7,18 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from jsonschema_rs import ValidationError, ValidationErrorKind
+from jsonschema_rs import Draft7Validator, ValidationError, ValidationErrorKind
 
 from protocols.gates.findings import SCHEMA, Finding
 from protocols.gates.yamlfault import yaml_fault
 from protocols.lawschema import LawSchemas, version_of
-from protocols.lawtree import Path, Tree, operation_name, read_tree, shown, text_of
+from protocols.lawtree import Path, Tree, list_of, operation_name, read_tree, shown, text_of
 from protocols.lawyaml import UnreadableLaw
 
+MOST_IN_SECTION: Final = 200
+"""More breaches of one section are not told: an agent gets the first of them only, whatever their number."""
+_SECTION: Final = "machine_readable"
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 _LONGEST_VALUE: Final = 80
 _LONGEST_MESSAGE: Final = 400
 
@@ -40,9 +44,40 @@ def tree_findings(tree: Tree, schemas: LawSchemas) -> list[Finding]:
         named = version or (text_of(tree.get("$schema"))[:200] or "nothing")
         known = ", ".join(schemas.versions)
         return [Finding(SCHEMA, f"$schema: names {named}; the versions known here are {known}")]
-    faults = [leaf for error in validator.iter_errors(tree) for leaf in _leaves(error)]
-    told = sorted({(_order(error), shown(_path(error)), _message(error)) for error in faults})
-    return [Finding(SCHEMA, f"{place}: {message}") for _, place, message in told]
+    if validator.is_valid(tree):
+        return []
+    told = _told_in_parts(tree, validator) or {_told(leaf) for leaf in _faults(validator, tree)}
+    return [Finding(SCHEMA, f"{shown(place)}: {message}") for place, message in sorted(told, key=_by_place)]
+
+
+def _told_in_parts(tree: Tree, validator: Draft7Validator) -> set[tuple[Path, str]]:
+    """The law without its sections, then section by section, each up to :data:`MOST_IN_SECTION` breaches.
+
+    The library makes all errors of one validation before it gives the first, each with a copy of the value it is about:
+    of a whole law that can be gigabytes.
+    """
+    articles = list_of(tree.get("articles"))
+    bare = [_without_section(entry) for entry in articles]
+    told = {_told(leaf) for leaf in _faults(validator, {**tree, "articles": bare} if articles else tree)}
+    for position, entry in enumerate(articles):
+        if isinstance(entry, dict) and _SECTION in entry:
+            alone = {"articles": [entry]}
+            found = {_told(leaf) for leaf in _faults(validator, alone) if _path(leaf)[:3] == ("articles", 0, _SECTION)}
+            first = sorted(found, key=_by_place)[:MOST_IN_SECTION]
+            told.update((("articles", position, *place[2:]), message) for place, message in first)
+    return told
+
+
+def _without_section(entry: Any) -> Any:
+    return {key: value for key, value in entry.items() if key != _SECTION} if isinstance(entry, dict) else entry
+
+
+def _faults(validator: Draft7Validator, value: Any) -> Iterator[ValidationError]:
+    return (leaf for error in validator.iter_errors(value) for leaf in _leaves(error))
+
+
+def _told(error: ValidationError) -> tuple[Path, str]:
+    return _path(error), _message(error)
 
 
 def section_of(finding: Finding) -> int | None:
@@ -62,9 +97,10 @@ def _path(error: ValidationError) -> Path:
     return tuple(error.instance_path)
 
 
-def _order(error: ValidationError) -> tuple[tuple[int, int, str], ...]:
+def _by_place(told: tuple[Path, str]) -> tuple[tuple[tuple[int, int, str], ...], str]:
     """Document order as far as a path tells: indexes as numbers, names after them."""
-    return tuple((0, part, "") if isinstance(part, int) else (1, 0, part) for part in _path(error))
+    place, message = told
+    return tuple((0, part, "") if isinstance(part, int) else (1, 0, part) for part in place), message
 
 
 def _leaves(error: ValidationError) -> Iterator[ValidationError]:
@@ -120,5 +156,9 @@ def _message(error: ValidationError) -> str:
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
+    text = ""
+    for piece in _ENCODER.iterencode(value):  # no further than it is shown: the value may be nearly the whole section
+        text += piece
+        if len(text) > _LONGEST_VALUE:
+            return f"{text[:_LONGEST_VALUE]}..."
+    return text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from attrs import frozen
 
 from protocols.gates.findings import CORPUS_DEFECT, OUTSIDE_CORPUS, Finding
-from protocols.gates.reading import LawReading, Unreadable, article_of
-from protocols.lawtree import Entry, Field, Tree, entries_of, is_under, text_of
+from protocols.gates.reading import LawIndex, LawReading, Unreadable, article_of
+from protocols.lawtree import Entry, Tree, entries_of, text_of
 
 
 @frozen
@@ -28,8 +28,8 @@ def laws_named(tree: Tree) -> tuple[str, ...]:
     return tuple(law for law in named if law and law != text_of(tree.get("$id")))
 
 
-def look_up(reading: LawReading, entry: Entry, law_id: str, named_by: str) -> list[Entry] | Absent:
-    """The entries of the law with this id, if it is interpreted at all. ``named_by`` begins the sentence."""
+def look_up(reading: LawReading, entry: Entry, law_id: str, named_by: str) -> LawIndex | Absent:
+    """The law with this id, if it is interpreted at all. ``named_by`` begins the sentence."""
     article = article_of(entry)
     found = reading.other(law_id)
     if found is None:
@@ -38,31 +38,11 @@ def look_up(reading: LawReading, entry: Entry, law_id: str, named_by: str) -> li
     if isinstance(found, Unreadable):
         why = f"{named_by} names the law {law_id}, whose file cannot be read: {found.why}"
         return Absent(Finding(CORPUS_DEFECT, why, article))
-    entries = entries_of(found)
-    if found is not reading.tree and not any(other.model for other in entries):
+    index = reading.index_of(found)
+    if found is not reading.tree and not index.interpreted:
         why = f"{named_by} names the law {law_id}, which is in the corpus without any model yet"
         return Absent(Finding(OUTSIDE_CORPUS, why, article))
-    return entries
-
-
-def giving(entries: list[Entry], output: str) -> list[Entry]:
-    """Those of ``entries`` that give ``output``."""
-    return [entry for entry in entries if output in entry.outputs]
-
-
-def declared(entries: list[Entry], output: str) -> Field | None:
-    """The first declaration of ``output``."""
-    return next((field for entry in entries for field in entry.fields("output") if field.name == output), None)
-
-
-def numbered(entries: list[Entry], number: str) -> list[Entry]:
-    """The entries with exactly this number."""
-    return [entry for entry in entries if entry.number == number]
-
-
-def parts_of(entries: list[Entry], number: str) -> list[Entry]:
-    """The entries of an article that is cut into parts."""
-    return [entry for entry in entries if entry.number != number and is_under(entry.number, number)]
+    return index
 
 
 def listed(names: list[str], most: int = 12) -> str:

@@ -65,10 +65,30 @@ Examples:
 @click.option("--model", help="Model to ask for; the default is that of the provider's settings.")
 @click.option("--effort", help="Effort to ask of claude.")
 @click.option(
-    "--timeout", "timeout_s", default=900, show_default=True, metavar="SECONDS", help="Most that a call gets."
+    "--timeout",
+    "timeout_s",
+    type=click.IntRange(1, 86_400),
+    default=900,
+    show_default=True,
+    metavar="SECONDS",
+    help="Most that a call gets.",
 )
-@click.option("--articles", default=15, show_default=True, metavar="N", help="Entries of one window; 0: the whole law.")
-@click.option("--windows", default=1, show_default=True, metavar="N", help="Windows to work off; 0: all that are left.")
+@click.option(
+    "--articles",
+    type=click.IntRange(0, 100_000),
+    default=15,
+    show_default=True,
+    metavar="N",
+    help="Entries of one window; 0: the whole law.",
+)
+@click.option(
+    "--windows",
+    type=click.IntRange(0, 100_000),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Windows to work off; 0: all that are left.",
+)
 @click.option(
     "--article",
     "numbers",
@@ -78,19 +98,26 @@ Examples:
 )
 @click.option(
     "--depth",
-    type=click.IntRange(0),
+    type=click.IntRange(0, 1000),
     metavar="D",
     help="With --article: what the articles cite too, in the same law and up to D laws away; the deepest law first.",
 )
 @click.option(
     "--max-plan-articles",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 100_000),
     default=200,
     show_default=True,
     metavar="N",
     help="Refuse to begin when --depth leads to more articles.",
 )
-@click.option("--slices", default=1, show_default=True, metavar="N", help="Agents at once in one window.")
+@click.option(
+    "--slices",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Agents at once in one window.",
+)
 @click.option("--rounds", default="1", show_default=True, callback=_rounds, help="Feedback rounds of each gate.")
 @click.option(
     "--session-reuse",
@@ -125,10 +152,9 @@ def command(
     its report are written when a window is done, and the next run goes on from there. Exits 1 when a run fails or schema
     errors are left, 2 when nothing was begun.
     """
-    import tempfile
-
     import trio
 
+    from actors.ports.folderlock import temporary_folder
     from actors.ports.guardian import Guardian
     from protocols.failures import InvalidInput, SupervisorError
     from protocols.sessions import SessionReuse
@@ -141,8 +167,8 @@ def command(
     if numbers and options["steps"] == "reconcile":
         raise click.UsageError("--steps reconcile is for the whole law: leave --article out.")
     quiet_logs()
-    with tempfile.TemporaryDirectory(prefix="enrich-once-") as work, Guardian() as guardian:
-        settings = settings_of(Path(work), **options)
+    with temporary_folder("enrich-once-") as work, Guardian() as guardian:
+        settings = settings_of(work, **options)
         run = Run(settings, options["law"], options["provider"], guardian, windows or sys.maxsize)
         try:
             if numbers:
@@ -182,8 +208,6 @@ def settings_of(
     from supervisor.settings import areas, load_area
     from supervisor.settings.agents import Agents
 
-    if timeout_s < 1 or articles < 0 or slices < 1:
-        raise click.UsageError("--timeout and --slices must be 1 or more, --articles 0 or more.")
     environ = dict(os.environ)
     if model:
         environ[f"{provider.upper()}_MODEL"] = model

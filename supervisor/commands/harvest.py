@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.commands.jobs import document_of
+from supervisor.commands.numbers import FiniteRange
 from supervisor.commands.session import embedded_option, json_option, on_database, print_json, quiet_logs
 from supervisor.terminaltext import say
 
@@ -28,10 +29,12 @@ Examples:
 @click.option("--date", "day", metavar="YYYY-MM-DD", help="The text that applied on this day; without it today's.")
 @click.option("--priority", type=click.IntRange(0, 100), default=50, show_default=True, help="Higher goes first.")
 @click.option("--wait", is_flag=True, help="Wait until the job has ended; the exit code says how.")
-@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Wait no longer than this.")
+@click.option("--timeout", type=FiniteRange(0, 31_622_400), metavar="SECONDS", help="Wait no longer than this.")
 @click.option("--run", "run_it", is_flag=True, help="Do it here, without a supervisor; implies --wait.")
 @click.option("--no-follow", is_flag=True, help="Do not queue the laws that it refers to.")
-@click.option("--max-depth", type=click.IntRange(0), metavar="N", help="Follow references N steps and no further.")
+@click.option(
+    "--max-depth", type=click.IntRange(0, 1000), metavar="N", help="Follow references N steps and no further."
+)
 @json_option
 @embedded_option
 @click.pass_context

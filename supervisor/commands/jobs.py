@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schema.rows import JobStatus, JobType
+from supervisor.commands.numbers import MOST_ROWS
 from supervisor.commands.session import embedded_option, json_option, on_database, print_fields, print_json, print_table
 from supervisor.terminaltext import say
 
@@ -52,7 +53,9 @@ Examples:
     help=f"Only jobs of this type: {', '.join(JobType)}.",
 )
 @click.option("--law", metavar="ID", help="Only jobs of laws whose id contains this.")
-@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="Most jobs to list; 0 lists all.")
+@click.option(
+    "--limit", type=click.IntRange(0, MOST_ROWS), default=50, show_default=True, help="Most jobs to list; 0 lists all."
+)
 @json_option
 @embedded_option
 def list_(status: str | None, job_type: str | None, law: str | None, limit: int, as_json: bool, embedded: bool) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from supervisor.commands.numbers import ID
 from supervisor.commands.session import embedded_option, on_database
 
 if TYPE_CHECKING:
@@ -23,9 +24,7 @@ As a tool of an agent that takes such a file:
     "command": "regelrecht-supervisor", "args": ["mcp", "--workspace", "3"]}}}
 """
 )
-@click.option(
-    "--workspace", type=click.IntRange(min=1), required=True, help="The workspace; nothing else is reachable."
-)
+@click.option("--workspace", type=ID, required=True, help="The workspace; nothing else is reachable.")
 @embedded_option
 def command(workspace: int, embedded: bool) -> None:
     """Serve the tool get_pipeline_runs over stdin and stdout (MCP), until stdin ends.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from supervisor.commands.numbers import ID
 from supervisor.commands.session import embedded_option, on_database
 from supervisor.terminaltext import say
 
@@ -27,7 +28,7 @@ Examples:
       --permission connectors:read --permission connectors:update
 """
 )
-@click.argument("workspace", type=int)
+@click.argument("workspace", type=ID)
 @click.argument("who")
 @click.option(
     "--permission",

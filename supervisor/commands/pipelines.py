@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from supervisor.commands.numbers import ID
 from supervisor.commands.session import embedded_option, json_option, on_database, print_json, print_table
 from supervisor.terminaltext import say
 
@@ -57,7 +58,7 @@ def list_(as_json: bool, embedded: bool) -> None:
 
 
 @command.command(epilog="\b\nExample:\n  regelrecht-supervisor pipelines run 3\n")
-@click.argument("pipeline", type=int)
+@click.argument("pipeline", type=ID)
 @embedded_option
 def run(pipeline: int, embedded: bool) -> None:
     """Queue a run of a pipeline. A supervisor with the role `pipelines` takes it."""
@@ -76,9 +77,11 @@ def run(pipeline: int, embedded: bool) -> None:
 
 
 @command.command(epilog="\b\nExample:\n  regelrecht-supervisor pipelines history 1 --pipeline 3 --limit 5\n")
-@click.argument("workspace", type=int)
-@click.option("--pipeline", type=int, help="Only runs of this pipeline.")
-@click.option("--limit", type=int, default=20, show_default=True, help="Most runs to show, 1 to 100.")
+@click.argument("workspace", type=ID)
+@click.option("--pipeline", type=ID, help="Only runs of this pipeline.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100, clamp=True), default=20, show_default=True, help="Most runs to show."
+)
 @embedded_option
 def history(workspace: int, pipeline: int | None, limit: int, embedded: bool) -> None:
     """Show the newest runs of a workspace, as a chat agent sees them."""
@@ -100,7 +103,7 @@ def history(workspace: int, pipeline: int | None, limit: int, embedded: bool) ->
     "daily-reharvest",
     epilog="\b\nExample:\n  regelrecht-supervisor pipelines daily-reharvest 1\n",
 )
-@click.argument("workspace", type=int)
+@click.argument("workspace", type=ID)
 @embedded_option
 def daily_reharvest(workspace: int, embedded: bool) -> None:
     """Add the pipeline "Dagelijkse herharvest": every harvested law again, each night at 03:15 in Amsterdam.

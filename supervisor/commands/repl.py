@@ -31,7 +31,9 @@ In a pod:
 """
 )
 @click.option("-c", "lines", metavar="LINE", multiple=True, help="Ask this and end; may be given several times.")
-@click.option("--pid", type=int, help="The supervisor with this process id, when several run here.")
+@click.option(
+    "--pid", type=click.IntRange(1, 2**22), help="The supervisor with this process id, when several run here."
+)
 def command(lines: tuple[str, ...], pid: int | None) -> None:
     """Look into a running supervisor: what it does, what it waits for, which jobs it holds.
 

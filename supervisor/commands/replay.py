@@ -37,7 +37,7 @@ Examples:
 @click.option("--provider", type=click.Choice(["opencode", "claude"]), required=True, help="Whose stream it is.")
 @click.option(
     "--exit-code",
-    type=int,
+    type=click.IntRange(-64, 255),
     default=0,
     show_default=True,
     metavar="N",

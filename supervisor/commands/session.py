@@ -30,12 +30,13 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 def on_database(work: Callable[[Database], Awaitable[T]], *, embedded: bool, migrated: bool = True) -> T:
     """Open the database, run ``work`` on it, close it. The schema is checked first, unless ``migrated`` is False.
 
-    SettingsFault, DatabaseUnavailable, InvalidInput when the schema is not there. An embedded server that is not
-    migrated is brought up to date, since it is ours alone. KeyboardInterrupt once Ctrl-C has ended ``work`` in order.
+    SettingsFault, DatabaseUnavailable, InvalidInput when the schema is not there or a value cannot be stored. An embedded
+    server that is not migrated is brought up to date, since it is ours alone. KeyboardInterrupt once Ctrl-C has ended ``work`` in order.
     """
     import trio
 
-    from actors.ports.database import open_database
+    from actors.ports.database import in_words, is_unfit_value, open_database
+    from protocols.failures import InvalidInput
 
     quiet_logs()
 
@@ -43,7 +44,14 @@ def on_database(work: Callable[[Database], Awaitable[T]], *, embedded: bool, mig
         async with open_database(settings) as database:
             if migrated:
                 await _expect_schema(database, migrate=ours)
-            return await work(database)
+            try:
+                return await work(database)
+            except Exception as error:
+                if is_unfit_value(error):
+                    raise InvalidInput(
+                        f"the database cannot hold what this would come to: {in_words(error)}"
+                    ) from error
+                raise
 
     with _database_settings(embedded) as (settings, ours):
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from supervisor.commands.numbers import FiniteRange
 from supervisor.commands.session import embedded_option, json_option, on_database, print_json
 from supervisor.terminaltext import say_json
 
@@ -34,7 +35,7 @@ Examples:
 )
 @click.option("--watch", is_flag=True, help="Go on showing it, until Ctrl-C.")
 @click.option(
-    "--interval", type=click.FloatRange(0.2, 3600), default=2.0, show_default=True, help="Seconds between two looks."
+    "--interval", type=FiniteRange(0.2, 3600), default=2.0, show_default=True, help="Seconds between two looks."
 )
 @json_option
 @embedded_option

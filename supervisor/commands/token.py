@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from supervisor.commands.numbers import ID, FiniteRange
 from supervisor.commands.session import embedded_option, json_option, on_database, print_json, print_table, this_user
 from supervisor.terminaltext import say
 
@@ -30,7 +31,7 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--workspace", type=click.IntRange(min=1), required=True, help="The workspace it is for.")
+@click.option("--workspace", type=ID, required=True, help="The workspace it is for.")
 @click.option("--account", required=True, help="In whose name: id, subject or e-mail address of a member.")
 @click.option("--name", required=True, help="What it is for, for those who see the list.")
 @click.option(
@@ -41,9 +42,7 @@ def command() -> None:
     show_default=True,
     help="What it allows; may be given several times. Never more than the account may do at that moment.",
 )
-@click.option(
-    "--days", type=click.FloatRange(min=0, min_open=True, max=3660), help="Valid so long. Without: until revoked."
-)
+@click.option("--days", type=FiniteRange(min=0, min_open=True, max=3660), help="Valid so long. Without: until revoked.")
 @json_option
 @embedded_option
 def create(
@@ -81,7 +80,7 @@ def create(
 
 
 @command.command("list")
-@click.option("--workspace", type=click.IntRange(min=1), help="Only those for this workspace.")
+@click.option("--workspace", type=ID, help="Only those for this workspace.")
 @json_option
 @embedded_option
 def list_(workspace: int | None, as_json: bool, embedded: bool) -> None:
@@ -105,7 +104,7 @@ def list_(workspace: int | None, as_json: bool, embedded: bool) -> None:
 
 
 @command.command()
-@click.argument("token_id", metavar="ID", type=click.IntRange(min=1))
+@click.argument("token_id", metavar="ID", type=ID)
 @embedded_option
 def revoke(token_id: int, embedded: bool) -> None:
     """Make a token good for nothing, from the next request on."""

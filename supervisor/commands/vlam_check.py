@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from supervisor.commands.numbers import FiniteRange
 from supervisor.terminaltext import say
 
 PREFIX = "VLAM check"
@@ -24,7 +25,14 @@ Examples:
     default=None,
     help="opencode's configuration; the default is that of the image.",
 )
-@click.option("--limit", "limit_s", type=float, default=20.0, show_default=True, help="Seconds for one request.")
+@click.option(
+    "--limit",
+    "limit_s",
+    type=FiniteRange(0, 3600, min_open=True),
+    default=20.0,
+    show_default=True,
+    help="Seconds for one request.",
+)
 def command(config: Path | None, limit_s: float) -> None:
     """Ask VLAM for its models, for three short answers and for a tool call, and print one line for each.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from supervisor.commands.numbers import MOST_MICROS
 from supervisor.commands.session import embedded_option, json_option, on_database, print_json
 from supervisor.money import dollars
 from supervisor.terminaltext import say
@@ -38,7 +39,7 @@ Examples:
 """,
 )
 @click.argument("who")
-@click.argument("micros", type=int)
+@click.argument("micros", type=click.IntRange(-MOST_MICROS, MOST_MICROS))
 @click.option("--reason", required=True, help="Why; it is kept with the entry, as is who entered it.")
 @embedded_option
 def credit(who: str, micros: int, reason: str, embedded: bool) -> None:

@@ -118,10 +118,13 @@ def _launch(
     )
 
 
+_LEAVE_IT = "`harvest --run`: leave out --run, and the one that runs does the work"
+
+
 def _waits(settings: EmbeddedSettings) -> str:
     return (
         f"another process runs the one in {settings.base}; waiting up to {settings.own_wait_s:g} s for it to end. One "
-        "embedded server takes one supervisor"
+        f"embedded server takes one supervisor; {_LEAVE_IT}"
     )
 
 
@@ -129,7 +132,7 @@ def _still_owned(base: Path, must_own: bool) -> str:
     if must_own:
         return (
             f"another process runs the embedded PostgreSQL in {base}, which takes one supervisor: stop that one, or share a "
-            "server with DATABASE_URL"
+            f"server with DATABASE_URL; {_LEAVE_IT}"
         )
     return f"another process owns the embedded PostgreSQL in {base}, but its server does not come up"
 

@@ -12,7 +12,7 @@ from protocols.enrichsteps import RECONCILE, WINDOW
 from protocols.failures import InvalidInput
 from protocols.gates.feedback import Rounds, parse_rounds
 from protocols.sessions import SessionReuse, parse_session_reuse
-from supervisor.settings.reader import choice, path, seconds, setting, text, whole
+from supervisor.settings.reader import choice, http_url, path, seconds, setting, text, whole
 
 _ALL_STEPS = frozenset({WINDOW, RECONCILE})
 
@@ -105,11 +105,11 @@ class Agents:
         help="Token of claude; several, separated by commas, take turns. Never shown.",
     )
     claude_base_url: str | None = setting(
-        "CLAUDE_BASE_URL", text, default=None, help="Address that claude talks to instead of its own."
+        "CLAUDE_BASE_URL", http_url, default=None, help="Address that claude talks to instead of its own."
     )
     vlam_api_url: str | None = setting(
         "VLAM_API_URL",
-        text,
+        http_url,
         default=None,
         help="Address of VLAM, without /v1, for opencode. VLAM_BASE_URL, the older name, is the whole address.",
     )

@@ -320,7 +320,7 @@ class Corpus:
         "CORPUS_REPO_PATH",
         path,
         default=Path("/tmp/corpus-repo"),
-        help="Checkout of the corpus.",
+        help="Checkout of the corpus. One that is there is taken over, and its `.git/config` written anew.",
     )
     branch: str | None = setting(
         "CORPUS_BRANCH",

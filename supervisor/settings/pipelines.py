@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from supervisor.settings.reader import choice, flag, path, seconds, setting, text, whole
+from supervisor.settings.reader import choice, flag, http_url, path, seconds, setting, text, whole
 
 MEBIBYTE = 1 << 20
 
@@ -217,7 +217,7 @@ class Blobs:
     )
     s3_endpoint: str | None = setting(
         "BLOB_S3_ENDPOINT",
-        text,
+        http_url,
         default=None,
         help="Address of the store; unset: that of the region.",
     )

@@ -203,6 +203,20 @@ def relative_path(raw: str) -> str:
     return "/".join(part for part in parts if part not in {"", "."})
 
 
+def http_url(raw: str) -> str:
+    """The address of a service, as given. No user part: it would stand in logs; keys have settings of their own."""
+    try:
+        parts = urlsplit(text(raw).strip())
+        _ = parts.port
+    except ValueError:
+        raise ValueError("expected an address such as https://host/path") from None
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("expected an address such as https://host/path")
+    if "@" in parts.netloc:
+        raise ValueError("a user name or password in the address is not supported: it would stand in logs")
+    return raw.strip()
+
+
 def postgres_url(raw: str) -> str:
     """A ``postgres://`` or ``postgresql://`` address."""
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -12,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import trio
 from structlog.testing import capture_logs
 
 from actors.ports import seccomp
@@ -25,7 +25,7 @@ ORDER = "KANARIE-order-of-the-corpus"
 """Stands in every text of the corpus that a CLI might take for instructions."""
 SUPERVISORS = "canary-of-the-supervisor"
 """A secret that is not the CLI's own."""
-PYTHON = shutil.which("python3", path="/usr/bin:/bin")
+PYTHON = "/usr/bin/python3"
 OFFERED = {"claude": {"Read", "Edit", "Write"}, "opencode": {"read", "edit", "write", "grep", "glob"}}
 
 
@@ -140,7 +140,7 @@ async def test_nothing_that_corpus_or_model_order_happens(shop: Workshop, tmp_pa
 
 
 @pytest.mark.skipif(
-    PYTHON is None or not seccomp.offered(), reason="no filter of system calls, or no python3 to try it"
+    not os.access(PYTHON, os.X_OK) or not seccomp.offered(), reason="no filter of system calls, or no python3 to try it"
 )
 async def test_not_even_with_a_shell_it_reaches_a_unix_socket_of_its_user(shop: Workshop) -> None:
     # So the debug prompt and an embedded database stay out of reach; both take the user's uid for a key.
@@ -151,7 +151,7 @@ async def test_not_even_with_a_shell_it_reaches_a_unix_socket_of_its_user(shop: 
         listener.setblocking(False)
         reach = f"import socket; socket.socket(socket.AF_UNIX).connect('{folder}/s'); print('reached')"
         talk = "import socket; print([end.family.name for end in socket.socketpair()])"
-        subprocess.run([PYTHON, "-c", reach], check=True, capture_output=True)
+        await trio.run_process([PYTHON, "-c", reach], capture_stdout=True)
         listener.accept()[0].close()
         command = f'{PYTHON} -c "{reach}" > {answer} 2>&1; {PYTHON} -c "{talk}" > {pair} 2>&1'
         shop.permit_bash()

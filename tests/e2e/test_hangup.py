@@ -32,7 +32,7 @@ def _own_terminal() -> None:
 async def test_a_closed_terminal_lets_running_jobs_finish_and_the_end_is_clean(pod: Fleet) -> None:
     ours, theirs = pty.openpty()
     argv = [sys.executable, "-m", "supervisor", "run", "--roles", "probe"]
-    with subprocess.Popen(  # noqa: ASYNC220, PLW1509
+    with subprocess.Popen(  # noqa: ASYNC220
         argv,
         env=pod.environ(SUPERVISOR_DRAIN_SECS="10", SUPERVISOR_LOG="debug"),
         cwd=pod.folder,

@@ -159,3 +159,10 @@ def test_a_broken_file_of_the_image_is_named(baked: Path, text: str) -> None:
 
 def test_no_key_shows_in_a_representation(baked: Path) -> None:
     assert "canary" not in repr(load(baked))
+
+
+@pytest.mark.parametrize("name", ["VLAM_API_URL", "VLAM_BASE_URL"])
+def test_an_address_of_vlam_with_a_password_is_refused_without_showing_it(baked: Path, name: str) -> None:
+    with pytest.raises(InvalidInput, match="VLAM_API_KEY") as refused:
+        load(baked, **{"VLAM_API_URL": "", name: "https://worker:hunter2-pw@vlam.example/v1"})
+    assert "hunter2" not in str(refused.value)

@@ -291,3 +291,16 @@ async def test_twenty_megabytes_come_through_unharmed(tmp_path: Path) -> None:
     script = "import os\nfor i in range(400): os.write(1, b'%05d' % i * 10_000)"
     ended = await run_child([sys.executable, "-c", script], env=ENV, cwd=tmp_path)
     assert ended.stdout == b"".join(b"%05d" % i * 10_000 for i in range(400))
+
+
+async def test_who_was_started_here_is_told_from_a_stranger(tmp_path: Path) -> None:
+    ended = await sh("echo $$", tmp_path)
+    assert adopted.started_here(int(ended.stdout))  # has ended: it may have been one of ours
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(sh, "env -i setsid sh -c ': > $0/$$; sleep 300' $PIDS & wait", tmp_path)
+        await until(lambda: len(pids_in(tmp_path)) == 1)
+        (below,) = pids_in(tmp_path)
+        assert adopted.started_here(below)
+        nursery.cancel_scope.cancel()
+    strangers = (0, 1, os.getpid(), os.getppid())
+    assert [adopted.started_here(pid) for pid in strangers] == [False] * 4

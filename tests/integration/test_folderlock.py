@@ -90,3 +90,19 @@ def test_what_is_new_is_of_another_name_or_is_no_folder_stays(place: Path) -> No
         *("secret", "regelrecht-git-new", "regelrecht-git-file", "regelrecht-git-link")
     }
     assert (secret / "kept").exists()
+
+
+def test_what_an_agent_closed_or_nested_deeply_is_swept_too(place: Path) -> None:
+    left = place / "enrich-once-killed"
+    (left / "closed" / "in").mkdir(parents=True)
+    at = os.open(left, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    (left / "closed").chmod(0)
+    age(left)
+    with temporary_folder("enrich-once-") as ours:
+        assert list(place.iterdir()) == [ours]

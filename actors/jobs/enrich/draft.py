@@ -9,7 +9,7 @@ import structlog
 import trio
 from attrs import define, evolve, field, frozen
 
-from actors.ports.agentfolders import AgentFileRefused, read_agent_file
+from actors.ports.agentfolders import AgentFileRefused, clear_way, read_agent_file
 from actors.ports.foldercorpus import FolderCorpus
 from protocols.compose import Composition, LawSource, compose
 from protocols.corpus import FileChange, Publication
@@ -113,8 +113,14 @@ class Draft:
 
 
 async def lay_out(checkout: Path, files: dict[str, bytes]) -> None:
-    """Write files into a checkout, whole or not at all, never through a link that an agent made there."""
+    """Write files into a checkout, whole or not at all, never through a link that an agent made there.
+
+    What it made in their place (a folder, a link, a pipe) goes: that is an edit that is not taken, and no fault of the
+    corpus.
+    """
     if files:
+        for path in files:
+            await clear_way(checkout, path)
         changes = tuple(FileChange(path, content) for path, content in files.items())
         await FolderCorpus(checkout).publish(Publication(content=changes, subject="lay out"), confirm=_nothing)
 

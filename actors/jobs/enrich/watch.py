@@ -24,7 +24,9 @@ class ProgressWatch:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled."""
-        self._before = await trio.to_thread.run_sync(_counted, self.desk.draft.law) or self._before
+        before = await trio.to_thread.run_sync(_counted, self.desk.draft.law)
+        if before is not None:
+            self._before = before
         task_status.started()
         while True:
             await self.report()

@@ -10,10 +10,20 @@ cancelled unit always brings its connection home. Trouble is typed (``protocols.
   value that the database cannot store.
 """
 
-from actors.ports.database.connect import Refused
+from actors.ports.database.connect import Refused, in_words, is_unfit_value
 from actors.ports.database.listen import Subscription
 from actors.ports.database.port import Database, Units, open_database
 from actors.ports.database.settings import DatabaseSettings
 from actors.ports.database.statistics import DatabaseStatistics
 
-__all__ = ["Database", "DatabaseSettings", "DatabaseStatistics", "Refused", "Subscription", "Units", "open_database"]
+__all__ = [
+    "Database",
+    "DatabaseSettings",
+    "DatabaseStatistics",
+    "Refused",
+    "Subscription",
+    "Units",
+    "in_words",
+    "is_unfit_value",
+    "open_database",
+]

@@ -62,6 +62,14 @@ def is_trouble(error: BaseException, connection: RawConnection) -> bool:
     return isinstance(error, _TROUBLE)
 
 
+def is_unfit_value(error: BaseException) -> bool:
+    """Whether a value was the trouble: one that its column cannot hold, or a sum that became too large (class 22)."""
+    sqlstate = getattr(error, "sqlstate", None) or ""
+    # the driver's own word for a value that it cannot send is both of these, and has no public name
+    unsent = isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError)
+    return unsent or (isinstance(error, Refused) and sqlstate.startswith("22"))
+
+
 def in_words(error: BaseException) -> str:
     """One line for people. Driver texts hold no secret: they never repeat the URL."""
     return f"{type(error).__name__}: {error}".rstrip(": ").splitlines()[0]

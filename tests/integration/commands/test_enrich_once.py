@@ -221,7 +221,7 @@ def test_what_an_article_cites_is_enriched_first_in_the_other_law(desk: Desk) ->
         (["--article", "1", "--depth", "1", "--session-reuse", "window,off"], {}, "leave --depth out"),
         (["--session-reuse", "always"], {}, "give one or more of window, repair, off"),
         (["--rounds", "many"], {}, "give a number of rounds"),
-        (["--timeout", "0"], {}, "must be 1 or more"),
+        (["--timeout", "0"], {}, "is not in the range"),
         (["--provider", "other"], {}, "'other' is not one of"),
         (["--effort", "huge"], {}, "LLM_EFFORT"),
         ([], {"SKILLS_DIR": "."}, "needs the skill law-generate/SKILL.md"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
 
+from actors.ports.agentfolders import delete_tree
 from actors.ports.foldercorpus import FolderCorpus
 from protocols.corpus import CorpusPort, CorpusUnavailable, FileChange, Publication, Published
 from protocols.failures import InvalidInput, LeaseLost
@@ -101,3 +103,47 @@ async def test_a_name_that_is_too_long_for_the_disk_leaves_no_half_file(corpus: 
     with pytest.raises(CorpusUnavailable, match="too long"):
         await corpus.publish(law("a", path="nl/" + "x" * 250), confirm=yes)
     assert names_below(root) == []
+
+
+async def test_a_huge_file_is_replaced_without_being_read(corpus: CorpusPort, root: Path) -> None:
+    """A sparse file costs whoever makes it nothing, and whoever reads it all of its size."""
+    await corpus.publish(law("a"), confirm=yes)
+    os.truncate(root / LAW, 6 << 30)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(CorpusUnavailable, match="6442450944 bytes; at most"):
+        await corpus.read(LAW)
+    assert (await corpus.publish(law("a"), confirm=yes)).changed
+    assert (root / LAW).read_bytes() == b"a"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
+
+
+async def test_a_pipe_in_place_of_an_empty_file_is_another_file(corpus: CorpusPort, root: Path) -> None:
+    await corpus.publish(law("a"), confirm=yes)
+    (root / LAW).unlink()
+    os.mkfifo(root / LAW)
+    assert (await corpus.publish(law(""), confirm=yes)).changed
+    assert (root / LAW).is_file()
+
+
+async def test_folders_deeper_than_any_recursion_are_listed_as_far_as_paths_go(corpus: CorpusPort, root: Path) -> None:
+    await corpus.publish(law("a"), confirm=yes)
+    folder = os.open(root / "nl", os.O_RDONLY)
+    for _ in range(2500):
+        os.mkdir("d", dir_fd=folder)
+        below = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    assert await corpus.list_paths("nl") == (LAW, STATUS)
+    await delete_tree(root)
+
+
+async def test_a_folder_in_place_of_a_file_is_told_and_leaves_no_descriptor_open(
+    corpus: CorpusPort, root: Path
+) -> None:
+    (root / LAW).mkdir(parents=True)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        with pytest.raises(CorpusUnavailable, match="directory"):
+            await corpus.publish(law("a"), confirm=yes)
+    assert len(os.listdir("/proc/self/fd")) == before

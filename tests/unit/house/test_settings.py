@@ -275,3 +275,33 @@ def test_the_example_environment_names_every_setting_and_is_itself_valid() -> No
             assert f"{spec.name}=" in text
     environ = dict(line.split("=", 1) for line in text.splitlines() if line and not line.startswith("#"))
     assert settings.load(environ).warnings == ()
+
+
+ADDRESSES = sorted(
+    spec.name
+    for cls in settings.AREAS
+    for _, spec in specs(cls)
+    if spec.name.endswith(("_URL", "_ENDPOINT")) and not spec.name.startswith("DATABASE_")
+)
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_no_address_takes_a_password_which_would_stand_in_logs(name: str) -> None:
+    [line] = faults({"DATABASE_URL": URL, name: "https://worker:hunter2-pw@host.example/path"})
+    assert name in line
+    assert "hunter2" not in line
+
+
+@pytest.mark.parametrize("name", ["BLOB_S3_ENDPOINT", "CLAUDE_BASE_URL", "VLAM_API_URL"])
+@pytest.mark.parametrize(
+    "address", ["host.example", "ftp://host.example", "https://", "http://host:port", "http://[::1"]
+)
+def test_the_address_of_a_service_says_how_it_is_spoken_to(name: str, address: str) -> None:
+    [line] = faults({"DATABASE_URL": URL, name: address})
+    assert name in line
+
+
+def test_all_addresses_are_known_to_the_rule_about_passwords() -> None:
+    assert {"BLOB_S3_ENDPOINT", "BWB_REPOSITORY_URL", "CLAUDE_BASE_URL", "CORPUS_REPO_URL", "VLAM_API_URL"} <= set(
+        ADDRESSES
+    )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Iterator
 from functools import cache
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 from croniter import croniter  # type: ignore[import-untyped]
 
-from protocols.schedule import ALIASES, InvalidSchedule, compute_next_fire_at, parse_schedule, validate_cron
+from protocols.schedule import ALIASES, InvalidSchedule, compute_next_fire_at, parse_schedule, validate_cron, zone_of
 
 AMSTERDAM = "Europe/Amsterdam"
 ZONES = (AMSTERDAM, "America/Santiago", "Africa/Cairo", "Australia/Lord_Howe", "Europe/Dublin")
@@ -60,6 +60,21 @@ def fires(cron: str, zone: str, start: dt.datetime, end: dt.datetime) -> Iterato
 def test_what_is_no_schedule_or_never_happens_is_refused_when_it_is_saved(cron: str) -> None:
     with pytest.raises(InvalidSchedule):
         validate_cron(cron, AMSTERDAM, now=NOW)
+
+
+@pytest.mark.parametrize(
+    "zone", ["localtime", "posixrules", "Factory", "right/UTC", "right/Europe/Amsterdam", "posix/UTC", "leapseconds"]
+)
+def test_a_file_of_this_machine_is_no_zone_though_it_can_be_read(zone: str) -> None:
+    with pytest.raises(InvalidSchedule, match="time zone"):
+        validate_cron("0 0 * * *", zone, now=NOW)
+
+
+def test_every_zone_of_the_database_can_be_used() -> None:
+    zones = available_timezones() - {"localtime", "Factory"}
+    assert len(zones) > 400
+    for zone in zones:
+        assert zone_of(zone).key == zone
 
 
 @pytest.mark.parametrize("zone", ["Europe/Amsterdm", "Europe", "", "../x", "/etc/passwd", "a\x00b", "UTC+1", "x" * 300])
