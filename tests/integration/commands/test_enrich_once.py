@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -295,3 +296,12 @@ def test_a_law_that_cannot_be_read_fails_without_a_call(desk: Desk) -> None:
     done = desk.enrich()
     assert done.code == exitcodes.USAGE
     assert "YAML" in done.err
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next_one(desk: Desk) -> None:
+    place = desk.folder / "elsewhere"
+    for name in ("enrich-once-old", "enrich-once-new"):
+        (place / name / "job-1" / "checkout").mkdir(parents=True)
+    os.utime(place / "enrich-once-old", (1, 1))
+    desk.enrich("--dry-run", TMPDIR=str(place))
+    assert [path.name for path in place.iterdir()] == ["enrich-once-new"]  # so new that its owner may not hold it yet

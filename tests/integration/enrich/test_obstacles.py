@@ -13,6 +13,7 @@ import pytest
 from actors.jobs.enrich.draft import Draft
 from actors.ports.agentfolders import clear_way, delete_tree
 from tests.kit.enrichbench import EnrichBench, Scene, obedient
+from tests.unit.lawyaml.test_hostile import BOMBS
 
 PATH = "nl/wet/w/2025-01-01.yaml"
 LAW = b"$id: w\narticles:\n  - number: '1'\n    text: Tekst.\n    url: https://example.org/1\n"
@@ -162,3 +163,18 @@ async def test_a_run_whose_agent_did_so_fails_for_having_nothing_to_show(
     assert job.result["kind"] != "corpus_unavailable"
     assert "corpus" not in job.result["error"]
     assert (outside / "secret.yaml").read_text() == "secret"
+
+
+@pytest.mark.parametrize("bomb", [BOMBS[0], '{"a":&a {"b":*a}}', "0x" + "f" * 5000, "!!bool x", "[" * 400 + "]" * 400])
+async def test_a_run_whose_agent_wrote_a_bomb_ends_with_the_gate_s_finding(bench: EnrichBench, bomb: str) -> None:
+    def agent(scene: Scene) -> None:
+        obedient(scene)
+        text = scene.law.read_text()
+        assert "machine_readable:" in text
+        head, _, _ = text.partition("machine_readable:")
+        scene.law.write_text(f"{head}machine_readable: {bomb}\n")
+        (scene.law.parent / ".enrichment-result.yaml").write_text(f"chunk_report: {bomb}\n")
+
+    bench.agent = agent
+    job = await bench.enrich()
+    assert job.result["kind"] == "schema_errors"
