@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
-from typing import Annotated, Any, Final, cast
+from collections import deque
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Self, cast
 
 import mcp_types as types
 import structlog
 import trio
-from attrs import frozen
+from attrs import define, field, frozen
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -83,21 +84,35 @@ async def serve_stdio(database: Units, workspace_id: int, version: str) -> None:
     stderr.
     """
     server = build_server(run_reader(database, workspace_id), version)
-    async with stdio_server(stdin=cast(Any, _lines(sys.stdin.fileno()))) as (receive, send):
+    async with stdio_server(stdin=cast(Any, _Lines(sys.stdin.fileno()))) as (receive, send):
         unanswered = Unanswered()
         reads, writes = AnsweredToTheEnd(receive, unanswered), Answering(send, unanswered)
         await server.run(reads, writes, server.create_initialization_options())
 
 
-async def _lines(descriptor: int) -> AsyncIterator[str]:
+@define
+class _Lines:
     """Lines of stdin. The library's own reader cannot be cancelled: Ctrl-C would wait for one more line."""
-    buffer = b""
-    while block := await trio.to_thread.run_sync(os.read, descriptor, _BLOCK_BYTES, abandon_on_cancel=True):
-        *lines, buffer = (buffer + block).split(b"\n")
-        for line in lines:
-            yield line.decode(errors="replace")
-    if buffer:
-        yield buffer.decode(errors="replace")
+
+    descriptor: int
+    _read: deque[bytes] = field(init=False, factory=deque)
+    _rest: bytes = field(init=False, default=b"")
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        while not self._read:
+            block = await trio.to_thread.run_sync(os.read, self.descriptor, _BLOCK_BYTES, abandon_on_cancel=True)
+            if block:
+                *lines, self._rest = (self._rest + block).split(b"\n")
+                self._read.extend(lines)
+            elif self._rest:
+                self._read.append(self._rest)
+                self._rest = b""
+            else:
+                raise StopAsyncIteration
+        return self._read.popleft().decode(errors="replace")
 
 
 @frozen
