@@ -197,7 +197,10 @@ class CallView:
 
     @property
     def usage(self) -> Usage | None:
-        """Of this call: the last closing's, else the sum of its steps. None, not zeros, when nothing was reported."""
+        """Of this call: the last closing's, else the sum of its steps. None, not zeros, when nothing was reported.
+
+        A closing counts an answer that broke off with what its beginning told, if the CLI had read that; so does its cost.
+        """
         return self.closing.usage if self.closing is not None else self._steps_usage
 
     @property

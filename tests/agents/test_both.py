@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from protocols.agentevents import Usage
+from protocols.agentview import CallView
 from protocols.dialects.base import VerdictKind
 from protocols.failures import AgentFailed, AgentStalled, AgentTimedOut
 from protocols.stall import StallLimits
@@ -83,12 +84,28 @@ async def test_an_overloaded_model_is_asked_again_until_it_answers(shop: Worksho
     indirect=["shop"],
 )
 async def test_an_answer_that_breaks_off_is_asked_for_again(shop: Workshop, how: How) -> None:
-    shop.plays(says("Dit antwoord breekt halverwege af.", breaks=Break(3, how)), says("Toch nog."))
-    end = await shop.run()
+    # what the CLI had heard of the cost of the first answer counts, so that it must have heard it for certain
+    heard = trio.Event()
+    shop.plays(says("Dit antwoord breekt halverwege af.", breaks=Break(3, how, once=heard)), says("Toch nog."))
+    ended = []
+
+    async def run() -> None:
+        ended.append(await shop.run())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        await shop.server.until_asked(1)
+        await until(lambda: _tells_of_an_answer(shop.calls.view.calls[0]), limit_s=30)
+        heard.set()
+    (end,) = ended
     assert end.failure is None
     assert len(shop.server.asked) == 2
-    if how is not How.ERROR:  # then claude keeps what was said, and counts what its beginning told of the cost
-        assert end.outcomes[0].view.usage == shop.server.usage
+    assert end.outcomes[0].view.usage == shop.server.usage
+
+
+def _tells_of_an_answer(call: CallView) -> bool:
+    """claude tells of its beginning, opencode with its first line."""
+    return call.turns == 1 if call.models else call.session_id is not None
 
 
 async def test_a_tool_call_that_was_cut_in_half_is_an_error_and_the_work_goes_on(shop: Workshop) -> None:

@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from protocols import sessions
+from protocols.agentevents import Usage
 from protocols.dialects.base import VerdictKind
 from protocols.failures import AgentFailed, AgentStalled, ProviderTrouble
 from protocols.stall import StallLimits
@@ -50,6 +51,16 @@ async def test_a_resumed_session_knows_its_history_and_is_charged_for_its_own_pa
     assert total is not None
     assert None not in costs
     assert abs(sum(cost or 0 for cost in costs) - round(total * 100_000)) <= 1
+
+
+@pytest.mark.parametrize("how", [How.CLOSED, How.RESET])
+async def test_an_answer_that_breaks_before_its_first_event_costs_nothing(shop: Workshop, how: How) -> None:
+    shop.plays(says("Dit antwoord begint niet.", breaks=Break(0, how)), says("Toch nog."))
+    end = await shop.run()
+    assert end.failure is None
+    assert len(shop.server.asked) == 2
+    assert end.outcomes[0].view.usage == shop.server.usage == Usage(1200, 40)
+    assert end.outcomes[0].view.retries == 1
 
 
 async def test_an_answer_that_is_cut_off_goes_on_and_is_counted(shop: Workshop) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import trio
-from attrs import define
+from attrs import define, evolve
 
 from tests.kit.models.script import (
     NO_TOKENS,
@@ -26,6 +26,8 @@ from tests.kit.models.server import ModelServer
 from tests.kit.models.wire import Exchange
 
 _STOPS: Mapping[Stop, str | None] = {Stop.LIMIT: "max_tokens", Stop.REFUSED: "refusal", Stop.UNSAID: None}
+_OUTPUT_AT_FIRST = 1
+"""Of the output tokens, what the first event of a message tells; it has all others."""
 
 
 @define(eq=False)
@@ -58,6 +60,12 @@ class Anthropic(ModelServer):
             await exchange.event(_event(event), error)
         await exchange.end_stream()
 
+    def told_by_then(self, answer: Answer, sent: int) -> Tokens:
+        """What the first event tells. The claude CLI counts it, if it had read that event when its answer broke off."""
+        if answer.tokens is None or sent == 0:
+            return NO_TOKENS
+        return evolve(answer.tokens, output=_OUTPUT_AT_FIRST, reasoning=0)
+
 
 def _event(event: Mapping[str, Any]) -> str:
     return f"event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n"
@@ -76,7 +84,7 @@ def message_events(answer: Answer, message_id: str, model: str) -> Iterator[dict
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": {**_input(tokens), "output_tokens": 1, "service_tier": "standard"},
+            "usage": {**_input(tokens), "output_tokens": _OUTPUT_AT_FIRST, "service_tier": "standard"},
         },
     }
     for index, part in enumerate(answer.parts):

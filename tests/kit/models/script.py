@@ -69,10 +69,14 @@ class How(StrEnum):
 
 @frozen
 class Break:
-    """``after``: how many events of the stream were sent."""
+    """``after``: how many events of the stream were sent. It does not break before ``once`` is set.
+
+    What a client had not read yet when its connection broke may be lost to it; ``once`` says that it has.
+    """
 
     after: int
     how: How = How.CLOSED
+    once: trio.Event | None = None
 
 
 @frozen

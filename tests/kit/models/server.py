@@ -12,12 +12,14 @@ from attrs import define, field
 
 from protocols.agentevents import Usage
 from tests.kit.models.script import NO_TOKENS, Answer, Asked, Refuses, Script, Silence, Step, Tokens, says
-from tests.kit.models.wire import Exchange, listening
+from tests.kit.models.wire import Broke, Exchange, listening
 
 
 @define(eq=False)
 class ModelServer(ABC):
-    """One API. ``handed_out`` has the tokens of each answer that was sent to its end, in that order.
+    """One API. ``handed_out`` has the tokens that each answer told of, in the order in which they ended.
+
+    Of an answer that broke off that is what had been told by then.
 
     Requests without tools (titles, probes) take no step of the script; ``aside`` counts them.
     """
@@ -87,7 +89,11 @@ class ModelServer(ABC):
                 case Answer():
                     if step.after is not None:
                         await step.after.wait()
-                    await self.tell(exchange, step, number)
+                    try:
+                        await self.tell(exchange, step, number)
+                    except Broke:
+                        self.handed_out.append(self.told_by_then(step, exchange.sent))
+                        raise
                     self.handed_out.append(step.tokens or NO_TOKENS)
         finally:
             self.answering -= 1
@@ -104,6 +110,10 @@ class ModelServer(ABC):
     @abstractmethod
     async def tell(self, exchange: Exchange, answer: Answer, number: int) -> None:
         """Send ``answer``; returns when it was sent to its end."""
+
+    def told_by_then(self, answer: Answer, sent: int) -> Tokens:
+        """What the first ``sent`` events say of the cost of ``answer``: nothing, where the API tells at the end."""
+        return NO_TOKENS
 
     async def elsewhere(self, exchange: Exchange) -> None:
         """A request to another path."""

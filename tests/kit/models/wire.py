@@ -6,7 +6,7 @@ import json
 import socket
 import struct
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 
 import h11
@@ -34,7 +34,8 @@ class Exchange:
     body: dict[str, Any]
     _connection: h11.Connection
     _stream: trio.SocketStream
-    _sent: int = field(init=False, default=0)
+    sent: int = field(init=False, default=0)
+    """How many events of a stream."""
     _breaks: Break | None = field(init=False, default=None)
 
     @property
@@ -56,9 +57,9 @@ class Exchange:
 
     async def event(self, data: str, error: str) -> None:
         """One server-sent event, or what the script has in its place; ``error`` is how this API says one."""
-        if self._breaks is not None and self._sent == self._breaks.after:
-            await self._break(self._breaks.how, error)
-        self._sent += 1
+        if self._breaks is not None and self.sent == self._breaks.after:
+            await self._break(self._breaks, error)
+        self.sent += 1
         await self._send(h11.Data(data=data.encode()))
 
     async def end_stream(self) -> None:
@@ -70,13 +71,16 @@ class Exchange:
             pass
         raise Left
 
-    async def _break(self, how: How, error: str) -> None:
-        match how:
+    async def _break(self, breaks: Break, error: str) -> None:
+        if breaks.once is not None:
+            await breaks.once.wait()
+        match breaks.how:
             case How.STALLED:
                 await self.silence()
             case How.ERROR:
-                await self._send(h11.Data(data=error.encode()))
-                await self.end_stream()
+                with suppress(Left):  # a client may go as soon as it has read the error
+                    await self._send(h11.Data(data=error.encode()))
+                    await self.end_stream()
             case How.RESET:
                 self._stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         raise Broke

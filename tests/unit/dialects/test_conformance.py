@@ -40,6 +40,7 @@ COMMON = {
 }
 CLAUDE = {
     "broken_stream": (0, "ok", None, 2, 0, 0, 0, 0),
+    "begun_again": (0, "ok", None, 2, 0, 0, 0, 1),
     "unstreamed": (0, "ok", None, 3, 0, 0, 1, 1),
     "subagent": (0, "ok", None, 3, 2, 0, 0, 0),
     "session_first": (0, "ok", None, 1, 0, 0, 0, 0),
@@ -230,6 +231,18 @@ def test_the_partial_events_of_a_broken_stream_count_for_nothing() -> None:
     [step] = [event for event in found.events if isinstance(event, StepEnded)]
     assert step.text_chars == len("Hersteld.")
     assert any(isinstance(event, Voided) for event in found.events)
+
+
+def test_an_answer_that_broke_off_costs_what_its_beginning_told_and_wrote_nothing() -> None:
+    # the CLI counts it, in tokens as in dollars: figures of our own would contradict its cost
+    found = agentstreams.read("claude", agentstreams.fixture("claude", "begun_again"))
+    begun, whole = Usage(100, 1, 5000), Usage(100, 9, 5000)
+    assert found.view.usage == begun + whole
+    assert found.view.total_cost_usd == 0.00625
+    assert found.view.usage_complete(truncated=False)
+    [step] = [event for event in found.events if isinstance(event, StepEnded)]
+    assert step.text_chars == len("KANARIE: heel.")
+    assert found.events.count(Voided()) == 1
 
 
 def test_synthetic_messages_are_no_turns_and_no_model() -> None:
