@@ -155,7 +155,7 @@ class Heartbeat:
                 self._tell(lease, Beaten(sent_at))
             for lease in answer.lost - self._finalising:
                 if lease in self._held:
-                    _log.warning("lease lost", job_id=str(lease.job_id), attempt=lease.attempts)
+                    _log.warning("lease lost", job_id=str(lease.job_id), claim=lease.attempts)
                     self.meter.lease_lost()
                     self._tell(lease, LeaseGone("the row is held by nobody or by another supervisor"))
                     self._held.pop(lease, None)

@@ -95,7 +95,7 @@ class JobRunner:
         """From the claim to the released lease. What came of it is in ``outcome`` and ``strained``."""
         task_status.started()
         job = self.claimed.job
-        with structlog.contextvars.bound_contextvars(job_id=str(job.id), law_id=job.law_id, attempt=job.attempts):
+        with structlog.contextvars.bound_contextvars(job_id=str(job.id), law_id=job.law_id, attempt=job.deaths):
             end: Completion | SupervisorError = HandedBack("the supervisor stopped")
             try:
                 async with trio.open_nursery() as watchers:

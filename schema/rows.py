@@ -92,7 +92,7 @@ class Job:
 
     @property
     def deaths(self) -> int:
-        """Attempts that were really spent: hand-backs do not count (D12)."""
+        """Attempts that were really spent, the running one included: hand-backs do not count (D12). The number that people see."""
         return self.attempts - self.releases
 
 

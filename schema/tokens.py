@@ -143,14 +143,17 @@ async def authenticate(connection: Connection, text: str) -> Principal | None:
     return Principal(row["id"], account, row["workspace_id"], held & frozenset(row["permissions"]))
 
 
-async def revoke_token(connection: Connection, token_id: int) -> Token:
-    """From now on it is good for nothing. Safe to repeat. TokenNotFound."""
+async def revoke_token(connection: Connection, token_id: int) -> tuple[Token, bool]:
+    """From now on it is good for nothing. Also whether that is new: False, it was revoked already. TokenNotFound."""
     row = await connection.fetchrow(
-        f"UPDATE api_tokens SET revoked_at = COALESCE(revoked_at, now()) WHERE id = $1 RETURNING {_COLUMNS}", token_id
+        f"UPDATE api_tokens SET revoked_at = now() WHERE id = $1 AND revoked_at IS NULL RETURNING {_COLUMNS}", token_id
     )
+    if row is not None:
+        return _token_of(row), True
+    row = await connection.fetchrow(f"SELECT {_COLUMNS} FROM api_tokens WHERE id = $1", token_id)
     if row is None:
         raise TokenNotFound(f"there is no token {token_id}: see `token list`")
-    return _token_of(row)
+    return _token_of(row), False
 
 
 async def list_tokens(connection: Connection, *, workspace_id: int | None = None) -> list[Token]:

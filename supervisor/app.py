@@ -80,7 +80,7 @@ def run_supervisor(
     with (
         ExitStack() as to_the_end,
         Signals(exitcodes.CLEAN if errand is None else exitcodes.INTERRUPTED) as signals,
-        _database(settings, resolved, embedded) as database,
+        _database(settings, resolved, embedded, "" if errand is None else errand.instead) as database,
         Guardian() as guardian,
     ):
         become_subreaper()
@@ -91,7 +91,7 @@ def run_supervisor(
 
 
 @contextmanager
-def _database(settings: Settings, roles: Served, embedded: bool) -> Iterator[DatabaseSettings]:
+def _database(settings: Settings, roles: Served, embedded: bool, instead: str) -> Iterator[DatabaseSettings]:
     """The database that is named, or the embedded one for the time of the block (D25)."""
     session = supervisor_session(service.role for service in roles.services)
     if settings.database.url is not None and not embedded:
@@ -99,7 +99,7 @@ def _database(settings: Settings, roles: Served, embedded: bool) -> Iterator[Dat
         return
     from supervisor.embedded import embedded_server
 
-    with embedded_server(embedded_settings(settings.embedded), must_own=True) as server:
+    with embedded_server(embedded_settings(settings.embedded), must_own=True, instead=instead) as server:
         yield database_settings(settings.database, server.url, session=session)
 
 

@@ -55,7 +55,7 @@ def rows_beside(supervisor: Supervisor, house: House, database: Database) -> Ite
         api = ApiRole(supervisor.settings, supervisor.lifecycle, database)
         yield Row("api", Policy.PERMANENT, lambda _: api, "answers the HTTP interface of pipelines", serves=True)
     if supervisor.errand is not None:
-        errand = supervisor.errand.bind(database, supervisor.drain.begin)
+        errand = supervisor.errand.bind(database, supervisor.drain)
         yield Row("errand", Policy.TRANSIENT, lambda _: errand, "the one thing this supervisor was started for")
     if supervisor.settings.health.port is not None:
         from supervisor.probes import health_server

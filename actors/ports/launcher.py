@@ -27,6 +27,7 @@ import actors
 from actors.ports import landlock, seccomp
 from actors.ports.child import not_started
 from protocols.failures import Permanent, SupervisorError
+from protocols.skillset import NotConfigured
 
 SYSTEM_READABLE = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/nix/store", "/proc", "/sys"),
@@ -125,7 +126,8 @@ class Launch:
         if self.report.failed is None:
             return None
         fault = OSError(self.report.failed["errno"], self.report.failed["text"], self.report.failed["what"])
-        return not_started(self.command.argv[0], fault)
+        failure = not_started(self.command.argv[0], fault)
+        return NotConfigured(failure.message) if isinstance(failure, Permanent) else failure
 
     async def talk(self) -> None:
         """Give the order, then hear reports until the launcher has ended."""
@@ -171,11 +173,11 @@ def _fields(report: Report) -> tuple[Any, ...]:
 
 
 def _order(command: AgentCommand, grace_s: float) -> bytes:
-    """Permanent when there is no such program or folder."""
+    """NotConfigured when there is no such program, Permanent when there is no such folder."""
     program = shutil.which(command.argv[0], path=command.env.get("PATH", os.defpath))
     if program is None:
         how = f"name it with {command.named_by}" if command.named_by else "mend the path"
-        raise Permanent(f"cannot start {command.argv[0]}: not found; install it or {how}")
+        raise NotConfigured(f"cannot start {command.argv[0]}: not found; install it or {how}")
     if not command.cwd.is_dir():
         raise Permanent(f"cannot start {command.argv[0]}: {command.cwd} is no folder")
     certificates = (command.env[name] for name in CERTIFICATE_VARIABLES if name in command.env)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from schema.rows import Job
     from supervisor.commands.waiting import Waiting
 
+_STAYS = "interrupted: the job stays in the queue for a supervisor to take"
+_GOES_ON = "interrupted: the job goes on without us"
+
 
 @click.command(
     epilog="""\b
@@ -55,8 +58,12 @@ def command(
 
     When the law waits already, its job is made due and gets the higher priority of the two. Without --wait this returns
     at once; a supervisor does the work.
+
+    Ctrl-C ends the wait, and the job stays in the queue. With --run a job that runs may finish, for up to
+    SUPERVISOR_DRAIN_SECS; Ctrl-C again hands it back at once.
     """
     from schema.requests import HarvestRequest
+    from supervisor import exitcodes
     from supervisor.commands.waiting import Waiting
 
     request = HarvestRequest(law_id, priority=priority, date=day, max_depth=max_depth, no_follow=no_follow)
@@ -66,9 +73,15 @@ def command(
         return await (waiting.until_ended(database) if wait else waiting.ask(database))
 
     if run_it:
-        job = _run_here(waiting, embedded=embedded)
+        job: Job | None = _run_here(waiting, embedded=embedded)
     else:
-        job = on_database(work, embedded=embedded)
+        try:
+            job = on_database(work, embedded=embedded)
+        except KeyboardInterrupt:
+            if not waiting.queued:
+                raise
+            waiting.exit_code, job = exitcodes.INTERRUPTED, None
+            _try_to_say(_STAYS if not waiting.running else _GOES_ON)
     if as_json and job is not None:
         print_json(document_of(job))
     context.exit(waiting.exit_code)
@@ -78,7 +91,7 @@ def _run_here(waiting: Waiting, *, embedded: bool) -> Job | None:
     """Be the supervisor until the job has ended, then drain. None: interrupted before that, with an exit code that says so."""
     import os
 
-    from supervisor import exitcodes
+    from supervisor import exitcodes, outputs
     from supervisor.app import run_supervisor
     from supervisor.errand import Errand
     from supervisor.settings import load
@@ -88,13 +101,28 @@ def _run_here(waiting: Waiting, *, embedded: bool) -> Job | None:
     async def work(database: Database) -> None:
         found.append(await waiting.until_ended(database))
 
-    quiet_logs()
-    errand = Errand(work)
+    def finishing(drain_s: float) -> None:
+        if waiting.running:
+            _try_to_say(f"finishing, up to {drain_s:g} s; Ctrl-C again hands the job back now")
+
+    quiet_logs()  # which hides what `run` logs of its drain
+    errand = Errand(work, finishing, "leave out --run, and the one that runs does the work")
     code = run_supervisor(load(os.environ, embedded=embedded), ["harvest"], embedded=embedded, errand=errand)
-    if errand.failure is not None:
+    unheard = errand.interrupted and isinstance(errand.failure, outputs.OutputFailed)  # the terminal was closed
+    if errand.failure is not None and not unheard:
         raise errand.failure
-    if not found and code == exitcodes.CLEAN:  # a drain as asked is a good end of `run`, not of what was asked for here
-        say("interrupted: the job stays in the queue for a supervisor to take", err=True)
-        code = exitcodes.INTERRUPTED
-    waiting.exit_code = waiting.exit_code or code
+    interrupted = not found and code == exitcodes.CLEAN  # that is a good end of `run`, not of what was asked for here
+    waiting.exit_code = waiting.exit_code or (exitcodes.INTERRUPTED if interrupted else code)
+    if interrupted:
+        _try_to_say(_STAYS)
     return found[0] if found else None
+
+
+def _try_to_say(text: str) -> None:
+    """A line on stderr. When that was a terminal that is closed by now, nobody is left to read it, and that is no failure."""
+    from supervisor import outputs
+
+    try:
+        say(text, err=True)
+    except outputs.OutputFailed as unheard:
+        unheard.give_up()

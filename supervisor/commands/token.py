@@ -109,13 +109,14 @@ def list_(workspace: int | None, as_json: bool, embedded: bool) -> None:
 def revoke(token_id: int, embedded: bool) -> None:
     """Make a token good for nothing, from the next request on."""
 
-    async def work(database: Database) -> Token:
+    async def work(database: Database) -> tuple[Token, bool]:
         from schema import tokens
 
         return await database.run(tokens.revoke_token, token_id)
 
-    revoked = on_database(work, embedded=embedded)
-    say(f"token {revoked.id} ({revoked.name}): revoked")
+    revoked, new = on_database(work, embedded=embedded)
+    when = "" if new or revoked.revoked_at is None else f" already, at {revoked.revoked_at:%Y-%m-%d %H:%M} UTC"
+    say(f"token {revoked.id} ({revoked.name}): revoked{when}")
 
 
 def _cells(token: Token, now: dt.datetime) -> tuple[str, ...]:

@@ -44,6 +44,10 @@ class Waiting:
     """This process is the supervisor that works on it, and ends with the wait (``--run``)."""
     timeout_s: float | None = None
     exit_code: int = field(init=False, default=exitcodes.CLEAN)
+    queued: bool = field(init=False, default=False)
+    """Whether there is a job that answers the request, or stands in its way."""
+    running: bool = field(init=False, default=False)
+    """Whether somebody was working on it when we last looked."""
     _said: str = field(init=False, default="")
     _told_failed: int = field(init=False, default=0)
     _said_at_s: float = field(init=False, default=0.0)
@@ -69,7 +73,9 @@ class Waiting:
     async def _ask(self, database: Database) -> tuple[Job, bool]:
         """The job, and whether it answers the request."""
         law_id = self.request.law_id
-        match await database.transact(requests.request_harvest, self.request):
+        answer = await database.transact(requests.request_harvest, self.request)
+        self.queued = not isinstance(answer, Exhausted)
+        match answer:
             case Created(job):
                 self._say(f"queued {job.id}: harvest of {law_id}")
                 return job, True
@@ -86,6 +92,7 @@ class Waiting:
         alone_since_s: float | None = None
         while True:
             job = await self._look(database, job)
+            self.running = job.status is JobStatus.PROCESSING
             if job.status not in ACTIVE_STATUSES:
                 return self._ended(job)
             self._say_state(job)

@@ -66,11 +66,13 @@ class EmbeddedServer:
 
 
 @contextmanager
-def embedded_server(settings: EmbeddedSettings, *, must_own: bool = False) -> Iterator[EmbeddedServer]:
+def embedded_server(
+    settings: EmbeddedSettings, *, must_own: bool = False, instead: str = ""
+) -> Iterator[EmbeddedServer]:
     """The server of ``settings.base`` for the time of the block: joined when one runs, else started.
 
     ``must_own`` is for long-lived processes: they wait for a short-lived owner to end, and then fail with
-    DatabaseUnavailable. An owner waits at the end for those who joined, up to ``settings.leave_wait_s``; a server that
+    DatabaseUnavailable; ``instead`` is what their user can do then, for both messages. An owner waits at the end for those who joined, up to ``settings.leave_wait_s``; a server that
     still has users then is stopped under them. When the owner is killed, the server ends by itself.
 
     Call it from the main thread, outside any loop. InvalidInput: no binaries, data of another version or user.
@@ -87,10 +89,10 @@ def embedded_server(settings: EmbeddedSettings, *, must_own: bool = False) -> It
                     return
                 fcntl.flock(users, fcntl.LOCK_UN)
             if time.monotonic() > deadline:
-                raise DatabaseUnavailable(_still_owned(settings.base, must_own))
+                raise DatabaseUnavailable(_still_owned(settings.base, must_own, instead))
             if must_own and not told:
                 told = True
-                _log.warning("waiting for the embedded PostgreSQL", hint=_waits(settings))
+                _log.warning("waiting for the embedded PostgreSQL", hint=_waits(settings, instead))
             time.sleep(_POLL_S)  # noqa: TID251 - the loop does not run yet, and flock has no wait with a limit
         fcntl.flock(users, fcntl.LOCK_SH)
         binaries = find_binaries(settings.bindir, account, cluster.home)
@@ -118,23 +120,24 @@ def _launch(
     )
 
 
-_LEAVE_IT = "`harvest --run`: leave out --run, and the one that runs does the work"
-
-
-def _waits(settings: EmbeddedSettings) -> str:
+def _waits(settings: EmbeddedSettings, instead: str) -> str:
     return (
         f"another process runs the one in {settings.base}; waiting up to {settings.own_wait_s:g} s for it to end. One "
-        f"embedded server takes one supervisor; {_LEAVE_IT}"
+        f"embedded server takes one supervisor{_also(instead)}"
     )
 
 
-def _still_owned(base: Path, must_own: bool) -> str:
+def _still_owned(base: Path, must_own: bool, instead: str) -> str:
     if must_own:
         return (
             f"another process runs the embedded PostgreSQL in {base}, which takes one supervisor: stop that one, or share a "
-            f"server with DATABASE_URL; {_LEAVE_IT}"
+            f"server with DATABASE_URL{_also(instead)}"
         )
     return f"another process owns the embedded PostgreSQL in {base}, but its server does not come up"
+
+
+def _also(instead: str) -> str:
+    return f"; {instead}" if instead else ""
 
 
 def _await_leave(users: int, limit_s: float) -> None:

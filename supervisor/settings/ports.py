@@ -197,6 +197,7 @@ def enrich_settings(settings: Settings, environ: Mapping[str, str]) -> EnrichSet
         environ=dict(environ),
         output_base=settings.corpus.output_base,
         default_provider=settings.enrich.default_provider,
+        hourly_limit=settings.enrich.hourly_limit,
         window_limit=agents.max_articles,
         window_concurrency=agents.window_concurrency,
         rounds=agents.feedback_rounds,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 
 import pytest
+import structlog
 import trio
 import trio.lowlevel
 
 from actors.jobs.base import Completion, Work
 from actors.runner import RunRule, fence_of
-from protocols.failures import BaseDrift, ContentFailure, NotHarvestable, ProviderTrouble, Transient
+from protocols.failures import BaseDrift, ContentFailure, HandedBack, NotHarvestable, ProviderTrouble, Transient
 from protocols.messages import CancelJob, Finalising, Held, Phase, Released
 from schema.connection import Connection
 from schema.rows import Job, JobStatus, JobType
@@ -145,6 +146,30 @@ async def test_a_drain_hands_the_job_back_without_a_trace(autojump_clock: trio.a
         row = house.memory.job(job.id)
     assert (row.status, row.deaths, row.result, row.scheduled_at) == (JobStatus.PENDING, 0, None, None)
     assert row.max_attempts - row.attempts == 3
+
+
+async def test_lines_of_a_job_name_the_attempt_that_people_see_elsewhere(autojump_clock: trio.abc.Clock) -> None:
+    bound: list[object] = []
+
+    async def body(work: Work) -> Completion:
+        bound.append(structlog.contextvars.get_contextvars()["attempt"])
+        if len(bound) < 3:
+            await trio.sleep_forever()
+        return Completion()
+
+    house = ActorHouse(FunctionHandler(body))
+    job = house.add()
+    async with house.running(claimer=False) as nursery:
+        for _ in range(2):
+            runner = house.runner(await house.claim())
+            nursery.start_soon(runner.run)
+            await trio.sleep(10)
+            runner._end(HandedBack("for the test"))
+            await trio.sleep(1)
+        nursery.start_soon(house.runner(await house.claim()).run)
+        await trio.sleep(10)
+    assert house.memory.job(job.id).attempts == 3
+    assert bound == [1, 1, 1]
 
 
 async def test_what_a_handler_makes_of_being_ended_does_not_count(autojump_clock: trio.abc.Clock) -> None:

@@ -179,7 +179,17 @@ def test_one_that_must_own_says_at_once_what_it_waits_for_and_one_that_joins_say
     [line] = lines
     assert (line["log_level"], line["event"]) == ("warning", "waiting for the embedded PostgreSQL")
     assert "takes one supervisor" in line["hint"]
+    assert "--run" not in line["hint"]
     assert str(base) in line["hint"]
+
+
+def test_one_that_must_own_tells_its_user_what_else_there_is_to_do(base: Path) -> None:
+    with (
+        embedded_server(settings(base)),
+        pytest.raises(DatabaseUnavailable, match=r"with DATABASE_URL; leave out --run$"),
+        embedded_server(settings(base, own_wait_s=0.1), must_own=True, instead="leave out --run"),
+    ):
+        pass
 
 
 def test_one_that_must_own_takes_over_when_the_owner_leaves(base: Path) -> None:

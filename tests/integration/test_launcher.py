@@ -17,6 +17,7 @@ from actors.ports.agentprocess import AgentEnd, Stop, Stopped
 from actors.ports.guardian import Guardian
 from actors.ports.launcher import AgentCommand
 from protocols.failures import Permanent
+from protocols.skillset import NotConfigured
 from tests.kit.agentcalls import ENV, call, command, lines
 from tests.kit.fake_agent import fake_agent
 from tests.kit.processes import alive, pids_in, until
@@ -56,7 +57,7 @@ async def test_a_cli_that_died_by_a_signal_has_no_code(folder: Path) -> None:
 
 
 async def test_a_missing_program_or_folder_is_named(folder: Path) -> None:
-    with pytest.raises(Permanent, match="no-such-cli"):
+    with pytest.raises(NotConfigured, match="no-such-cli"):
         await call(AgentCommand(("no-such-cli",), env=ENV, cwd=folder, writable=()))
     with pytest.raises(Permanent, match="gone"):
         await call(AgentCommand(("true",), env=ENV, cwd=folder / "gone", writable=()))
@@ -66,7 +67,7 @@ async def test_a_file_that_is_no_program_is_told_from_one_that_failed(folder: Pa
     program = folder / "broken"
     program.write_bytes(b"\x00\x01\x02")
     program.chmod(0o755)
-    with pytest.raises(Permanent, match="broken"):
+    with pytest.raises(NotConfigured, match="broken"):
         await call(AgentCommand((str(program),), env=ENV, cwd=folder, writable=(folder,)))
 
 

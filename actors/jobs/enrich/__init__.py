@@ -6,7 +6,7 @@ one window works with, ``draft`` the law on it; ``translate`` and ``rounds`` are
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import structlog
@@ -65,9 +65,7 @@ async def open_enrich(means: Means) -> AsyncIterator[JobHandler]:
             return (await repository.search_bwb(name)).hits
 
         lanes = {name: Lane.of(name, settings, folder) for name in PROVIDERS}
-        for lane in lanes.values():
-            if lane.wanted and lane.missing_program is not None:
-                _log.warning("settings", hint=lane.missing_program, provider=lane.dialect.name)
+        _warn_of_lanes(lanes.values())
         yield Enrich(
             settings=settings,
             lanes=lanes,
@@ -102,6 +100,21 @@ def _warn(settings: EnrichSettings) -> None:
         hints.append("LLM_MODEL alone is wrong for one of the providers: set CLAUDE_MODEL and OPENCODE_MODEL")
     for hint in hints:
         _log.warning("settings", hint=hint)
+
+
+def _warn_of_lanes(lanes: Collection[Lane]) -> None:
+    """Providers that are meant to run and cannot, and that none can: else jobs would be the first to tell, and end of it."""
+    for lane in lanes:
+        for hint in lane.lacks if lane.wanted else ():
+            _log.warning("settings", hint=hint, provider=lane.dialect.name)
+    if all(lane.lacks for lane in lanes):
+        names = " nor ".join(lane.dialect.name for lane in lanes)
+        paths = " or ".join(lane.dialect.binary_settings[0] for lane in lanes)
+        _log.warning(
+            "settings",
+            hint=f"no provider can be run here, neither {names}: every enrich job that this supervisor takes will fail. "
+            f"Install one or name its program with {paths}, give it a model and a login, or leave the role enrich out",
+        )
 
 
 async def _flows(

@@ -19,8 +19,8 @@ from actors.ports.agentconfig import PERMISSION, OpencodeSetup, load_opencode
 from actors.ports.agentfolders import SliceFolder, prepare_copy
 from actors.ports.launcher import AgentCommand
 from protocols import sessions
-from protocols.budget import OPENCODE
-from protocols.credentials import Credential, choose, credentials_of
+from protocols.budget import CLAUDE, OPENCODE
+from protocols.credentials import TOKEN_VARIABLE, Credential, choose, credentials_of
 from protocols.dialects import DIALECTS
 from protocols.dialects.base import AgentCall, Dialect, Session
 from protocols.skillset import NotConfigured
@@ -78,9 +78,26 @@ class Lane:
         return f"{self.binary}: there is no such program; install it, or name it with {self.dialect.binary_settings[0]}"
 
     @property
+    def lacks(self) -> tuple[str, ...]:
+        """What to do before a call of this provider can succeed here; empty: nothing is known to be amiss."""
+        found = [] if self.missing_program is None else [self.missing_program]
+        if self.model is None:
+            found.append(self._no_model)
+        if self.dialect.name == CLAUDE and not self.credentials and not self.settings.user_home:
+            # opencode may have a login in its configuration; claude has none but this in the empty home of a call (D48).
+            found.append(f"{CLAUDE} has no login here: set {TOKEN_VARIABLE}")
+        return tuple(found)
+
+    @property
+    def _no_model(self) -> str:
+        return f"no model is named for {self.dialect.name}: set {' or '.join(self.dialect.model_settings)}"
+
+    @property
     def wanted(self) -> bool:
-        """Whether somebody set up this provider: named its program, or gave it a login."""
-        return bool(self.credentials) or any(self.settings.environ.get(name) for name in self.dialect.binary_settings)
+        """Whether somebody set up this provider: named its program, gave it a login, or an hourly limit (claude)."""
+        limited = self.dialect.name == CLAUDE and self.settings.hourly_limit > 0
+        named = any(self.settings.environ.get(name) for name in self.dialect.binary_settings)
+        return bool(self.credentials) or named or limited
 
     @property
     def branch(self) -> str:
@@ -111,9 +128,7 @@ class Lane:
         NotConfigured when no model is known; Transient or OSError when the disk does not take it.
         """
         if self.model is None:
-            raise NotConfigured(
-                f"no model is named for {self.dialect.name}: set {' or '.join(self.dialect.model_settings)}"
-            )
+            raise NotConfigured(self._no_model)
         if self.opencode is not None:
             async with order.folder.call_home() as folder:
                 self.opencode.write(folder.home)

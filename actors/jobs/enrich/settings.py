@@ -36,6 +36,8 @@ class EnrichSettings:
     environ: Mapping[str, str] = field(factory=dict, repr=False)
     output_base: str = "regulation/nl"
     default_provider: str = "opencode"
+    hourly_limit: int = 0
+    """Claude runs an hour; above 0 somebody means claude to run. The claims keep to it, not the job."""
     window_limit: int = DEFAULT_LIMIT
     window_concurrency: int = 1
     rounds: Rounds = field(factory=Rounds)

@@ -68,6 +68,7 @@ class LawHarvest:
         for number, item in enumerate(items):
             work.report({"phase": "laws", "done": number, "total": len(items), "current": item.target})
             await self._ask(work, context, item, selection, delay_s=number * selection.stagger_s)
+        work.report({"phase": "laws", "done": len(items), "total": len(items)})
         return Completion(
             {"run_id": context.run.id, "pipeline_id": context.pipeline.id, "status": "succeeded"},
             partial(_succeed, context),

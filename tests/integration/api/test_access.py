@@ -120,7 +120,9 @@ def test_a_token_is_made_listed_and_revoked_by_commands(database_url: str) -> No
     [seen] = listed.json
     assert (seen["name"], seen["permissions"], seen["revoked_at"]) == ("dashboard", ["connectors:read"], None)
     assert text.rpartition("_")[2] not in listed.out
-    assert cli.run("token", "revoke", 1, DATABASE_URL=database_url).code == 0
+    first, second = (cli.run("token", "revoke", 1, DATABASE_URL=database_url) for _ in range(2))
+    assert (first.code, first.out) == (0, "token 1 (dashboard): revoked\n")
+    assert (second.code, "revoked already, at " in second.out) == (0, True)
     table = cli.run("token", "list", DATABASE_URL=database_url)
     assert "revoked" in table.out
     assert cli.run("token", "revoke", 99, DATABASE_URL=database_url).code == exitcodes.USAGE

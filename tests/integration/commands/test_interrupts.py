@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
 import signal
+import socket
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +20,7 @@ from supervisor import exitcodes
 from tests.kit import cli
 
 LAW = "BWBR0990001"
+STAYS = "interrupted: the job stays in the queue for a supervisor to take\n"
 NOBODY = "http://127.0.0.1:9"
 """A mirror that nobody serves: a harvest from it is tried again after a while."""
 
@@ -54,7 +60,7 @@ def jobs(database_url: str) -> list[str]:
 def test_a_wait_that_is_interrupted_is_no_success_and_shows_no_traceback(database_url: str) -> None:
     with started("harvest", LAW, "--wait", DATABASE_URL=database_url) as process:
         code, rest = interrupted_at(process, "waiting for a supervisor")
-    assert (code, rest) == (exitcodes.INTERRUPTED, "interrupted\n")
+    assert (code, rest) == (exitcodes.INTERRUPTED, STAYS)
     assert jobs(database_url) == ["pending"]
 
 
@@ -68,10 +74,65 @@ def test_a_harvest_of_our_own_that_is_interrupted_is_no_success_and_leaves_its_j
     }
     with started("harvest", LAW, "--run", **settings) as process:
         code, rest = interrupted_at(process, "attempt 1 failed")
-    assert (code, rest) == (
-        exitcodes.INTERRUPTED,
-        "interrupted: the job stays in the queue for a supervisor to take\n",
+    assert (code, rest) == (exitcodes.INTERRUPTED, STAYS)
+    assert jobs(database_url) == ["pending"]
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A repository that takes a connection and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def test_a_harvest_of_our_own_says_at_once_that_it_finishes_and_the_second_time_hands_its_job_back(
+    database_url: str, silent: str, tmp_path: Path
+) -> None:
+    settings = {
+        "DATABASE_URL": database_url,
+        "BWB_REPOSITORY_URL": silent,
+        "REGULATION_REPO_PATH": str(tmp_path / "laws"),
+    }
+    with started("harvest", LAW, "--run", **settings) as process:
+        assert process.stderr is not None
+        assert any("running, attempt 1" in line for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.readline() == "finishing, up to 25 s; Ctrl-C again hands the job back now\n"
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=20)
+    assert (process.returncode, rest.endswith(STAYS)) == (exitcodes.INTERRUPTED, True)
+    assert jobs(database_url) == ["pending"]
+
+
+def _own_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def test_a_harvest_of_our_own_whose_terminal_is_closed_was_interrupted(
+    database_url: str, silent: str, tmp_path: Path
+) -> None:
+    ours, theirs = pty.openpty()
+    environ = cli.clean_environ(
+        DATABASE_URL=database_url,
+        BWB_REPOSITORY_URL=silent,
+        REGULATION_REPO_PATH=str(tmp_path / "laws"),
+        SUPERVISOR_DRAIN_SECS="1",
     )
+    with subprocess.Popen(
+        [sys.executable, "-m", "supervisor", "harvest", LAW, "--run"],
+        env=environ,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=_own_terminal,
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        while b"running, attempt 1" not in shown:
+            shown += os.read(ours, 4096)
+        os.close(ours)
+        assert process.wait(timeout=cli.LIMIT_S) == exitcodes.INTERRUPTED
     assert jobs(database_url) == ["pending"]
 
 

@@ -89,10 +89,15 @@ def test_an_agent_that_is_not_there_is_warned_about_where_its_provider_is_set_up
         port = str(taken.getsockname()[1])  # ends the start once all was looked at
         ended = {**settings, "API_PORT": port}
         named = cli.run("run", "--roles", "enrich,api", CLAUDE_PATH="/nonexistent/claude", **ended)
+        limited = cli.run("run", "--roles", "enrich,api", ENRICH_HOURLY_LIMIT="4", **ended)
         plain = cli.run("run", "--roles", "enrich,api", **ended)
     assert "/nonexistent/claude: there is no such program; install it, or name it with CLAUDE_PATH" in named.err
-    assert "OPENCODE_PATH" not in named.err
+    assert "opencode: there is no such program" not in named.err
+    assert "claude: there is no such program; install it, or name it with CLAUDE_PATH" in limited.err
+    assert "set CLAUDE_CODE_OAUTH_TOKEN" in limited.err
     assert "no such program" not in plain.err
+    for done in (named, limited, plain):
+        assert "no provider can be run here, neither opencode nor claude" in done.err
     assert "LLM_TIMEOUT_SECS" not in plain.err  # the defaults are nobody's mistake
     assert_one_line(plain, exitcodes.USAGE, f"cannot serve on port {port} (API_PORT): is it in use?")
 

@@ -72,6 +72,14 @@ async def test_listed_laws_are_queued_below_everything_that_people_ask_for(shop:
     assert await shop.imbalances() == []
 
 
+async def test_progress_counts_the_last_law_too(shop: Shop) -> None:
+    await shop.run_of(await over(shop, LAW_IDS=[LAW, OTHER]))
+    work = await shop.claimed()
+    await shop.handler().run(work)
+    assert [report["done"] for report in work.reports if report.get("phase") == "laws"] == [0, 1, 2]
+    assert work.reports[-1] == {"phase": "laws", "done": 2, "total": 2}
+
+
 async def test_what_cannot_be_harvested_now_is_left_out_with_its_reason(shop: Shop) -> None:
     await shop.rows.set_law(LawStatus.HARVEST_EXHAUSTED, "BWBR0000010")
     await shop.rows.set_law(LawStatus.NOT_HARVESTABLE, "BWBR0000011")
