@@ -35,6 +35,8 @@ from supervisor.embedded import EmbeddedServer, EmbeddedSettings, embedded_serve
 
 _CONTAINER_IMAGE = "postgres:16-alpine"
 _FILE_COPY_SINCE = 150000
+_SHARED_MEMORY = Path("/dev/shm")
+_ROOM_BYTES = 4 << 30
 
 
 @define
@@ -188,9 +190,9 @@ def copy_tree(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def temporary_folder() -> Iterator[Path]:
+def temporary_folder(place: Path | None = None) -> Iterator[Path]:
     """A folder with a short path that every user may enter, unlike those of pytest: a server that is not root works in it."""
-    folder = Path(tempfile.mkdtemp(prefix="rr-"))
+    folder = Path(tempfile.mkdtemp(prefix="rr-", dir=place))
     folder.chmod(0o755)
     try:
         yield folder
@@ -207,8 +209,17 @@ def _test_settings(base: Path) -> EmbeddedSettings:
 
 @contextmanager
 def _embedded_url() -> Iterator[str]:
-    with temporary_folder() as folder, embedded_server(_test_settings(folder / "base")) as server:
+    with temporary_folder(_in_memory()) as folder, embedded_server(_test_settings(folder / "base")) as server:
         yield server.url
+
+
+def _in_memory() -> Path | None:
+    """Where files live in memory, if there is room. A database is 500 files, and on a disk that has just removed those of
+    the test before, making them takes half a second instead of 15 ms."""
+    with contextlib.suppress(OSError):
+        if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(_SHARED_MEMORY).free > _ROOM_BYTES:
+            return _SHARED_MEMORY
+    return None
 
 
 @contextmanager
