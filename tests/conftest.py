@@ -6,7 +6,7 @@ import os
 
 import hypothesis
 
-pytest_plugins = ["tests.kit.timelimit", "tests.kit.postgres", "tests.kit.pgbouncer"]
+pytest_plugins = ["tests.kit.timelimit", "tests.kit.postgres", "tests.kit.pgbouncer", "tests.kit.logsetup"]
 
 hypothesis.settings.register_profile("default", max_examples=60, deadline=None, print_blob=True)
 hypothesis.settings.register_profile(

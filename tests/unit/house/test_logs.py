@@ -124,3 +124,10 @@ def test_the_level_filters_and_can_be_changed_while_running(lines: io.StringIO) 
     log.debug("shown")
     logging.getLogger("httpx").info("shown too")
     assert [json.loads(line)["event"] for line in lines.getvalue().splitlines()] == ["shown", "shown too"]
+
+
+@pytest.mark.parametrize("_", range(2))
+def test_what_a_test_sets_up_for_logs_ends_with_it(_: int) -> None:
+    assert not structlog.is_configured()
+    logs.configure(Logging(level="error"), stream=io.StringIO())
+    structlog.get_logger(__name__).info("not heard")
