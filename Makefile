@@ -52,7 +52,7 @@ test-unit: install-dev  ## pure rules, actors on a mock clock, the house rules: 
 	$(PYTEST) -n $(WORKERS) tests/unit tests/actors || $(call AGAIN,tests/unit tests/actors)
 
 test-integration: install-dev  ## real PostgreSQL, git, child processes, sockets, faults and whole supervisors
-	$(PYTEST) -n $(WORKERS) tests/integration tests/faults tests/e2e || $(call AGAIN,tests/integration tests/faults tests/e2e)
+	$(PYTEST) -n $(WORKERS) --dist worksteal tests/integration tests/faults tests/e2e || $(call AGAIN,tests/integration tests/faults tests/e2e)
 
 test-agents: install-dev  ## the real claude and opencode against model servers of our own (needs npm and its packages)
 	$(BIN)/python -m tests.agents -n $(WORKERS)

@@ -40,7 +40,9 @@ def main(names: tuple[str, ...]) -> None:
 
 def _told(name: str, run: Callable[[], list[Row]]) -> list[Row]:
     click.echo(f"{name} ...", err=True)
-    return run()
+    rows = run()
+    click.echo(table(rows), err=True)  # what is known is told, whatever happens to those that follow
+    return rows
 
 
 if __name__ == "__main__":

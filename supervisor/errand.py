@@ -22,7 +22,7 @@ class Errand:
     """
 
     work: Work
-    on_interrupt: Callable[[float], object]
+    on_interrupt: Callable[[float], object] = lambda drain_s: None
     instead: str = ""
     """What its user can do where a supervisor runs already and there can be but one."""
     interrupted: bool = field(init=False, default=False)
