@@ -36,7 +36,7 @@ def _event(dice: Random, number: int) -> dict[str, object]:
         return {"type": "stream_event", "event": event, **around}
     message_id = f"msg_{number // 20}"
     if kind < 0.97:
-        arguments = {"file_path": "/work/law.yaml", "old_string": "x" * dice.randint(100, 3000)}
+        arguments = {"file_path": "/srv/law.yaml", "old_string": "x" * dice.randint(100, 3000)}
         content = [{"type": "tool_use", "id": f"toolu_{number}", "name": "Edit", "input": arguments}]
         message = {"id": message_id, "type": "message", "role": "assistant", "model": "m", "content": content}
         return {"type": "assistant", "message": message, **around}
