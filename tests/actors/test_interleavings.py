@@ -17,9 +17,4 @@ SEEDS = int(os.environ.get("INTERLEAVINGS", "150"))
 async def test_no_order_of_events_ends_a_claim_twice(autojump_clock: trio.abc.Clock, start: int) -> None:
     for seed in range(start, min(start + 50, SEEDS)):
         quartet = Quartet(MemoryBench(), seed, pause_s=1)
-        rows = await quartet.play()
-        try:
-            quartet.check(rows)
-        except AssertionError as error:
-            error.add_note(f"seed {seed}")
-            raise
+        assert quartet.problems(await quartet.play()) == []

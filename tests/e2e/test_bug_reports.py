@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -23,20 +22,7 @@ from tests.kit.gitrepos import Remote, git
 from tests.kit.postgres import PrivatePostgres, run_on
 from tests.kit.postgres_lines import lines
 from tests.kit.processes import alive, until
-from tests.kit.supervisors import QUICK, Fleet, SupervisorProcess, fleet
-
-
-@pytest.fixture
-def pod(database_url: str, tmp_path: Path) -> Iterator[Fleet]:
-    with fleet(database_url, tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-def fragile_pod(private_postgres: PrivatePostgres, tmp_path: Path) -> Iterator[Fleet]:
-    """On a database server of its own."""
-    with fleet(private_postgres.url, tmp_path) as made:
-        yield made
+from tests.kit.supervisors import QUICK, Fleet, SupervisorProcess
 
 
 @pytest.mark.time_limit(60)

@@ -8,20 +8,12 @@ import pty
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from supervisor import exitcodes
 from tests.kit.processes import until
-from tests.kit.supervisors import Fleet, SupervisorProcess, fleet
-
-
-@pytest.fixture
-def pod(database_url: str, tmp_path: Path) -> Iterator[Fleet]:
-    with fleet(database_url, tmp_path) as made:
-        yield made
+from tests.kit.supervisors import Fleet, SupervisorProcess
 
 
 def _own_terminal() -> None:

@@ -20,13 +20,7 @@ from tests.e2e.test_supervisor import get
 from tests.kit import cli
 from tests.kit.growth import grown, vitals
 from tests.kit.processes import alive, until, zombies_of
-from tests.kit.supervisors import Fleet, SupervisorProcess, fleet
-
-
-@pytest.fixture
-def pod(database_url: str, tmp_path: Path) -> Iterator[Fleet]:
-    with fleet(database_url, tmp_path) as made:
-        yield made
+from tests.kit.supervisors import Fleet, SupervisorProcess
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -17,7 +16,7 @@ from schema.pipelines.asking import cancel_run
 from supervisor import exitcodes
 from tests.kit.postgres import run_on
 from tests.kit.processes import until
-from tests.kit.supervisors import Fleet, SupervisorProcess, fleet
+from tests.kit.supervisors import Fleet, SupervisorProcess
 from tests.kit.website import Website, article, page, website
 
 pytest.importorskip("trafilatura", reason="the extra `pipelines` is not installed")
@@ -25,12 +24,6 @@ pytest.importorskip("trafilatura", reason="the extra `pipelines` is not installe
 PRICE = 1000
 CREDIT = 50 * PRICE
 PAGES = 4
-
-
-@pytest.fixture
-def pod(database_url: str, tmp_path: Path) -> Iterator[Fleet]:
-    with fleet(database_url, tmp_path) as made:
-        yield made
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import trio
 
 from supervisor import exitcodes
 from tests.kit.processes import until
-from tests.kit.supervisors import Fleet, SupervisorProcess, fleet
+from tests.kit.supervisors import Fleet, SupervisorProcess
 
 
 @pytest.fixture
@@ -27,12 +27,6 @@ def runtime() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="rr-"))
     yield folder
     shutil.rmtree(folder)
-
-
-@pytest.fixture
-def pod(database_url: str, tmp_path: Path) -> Iterator[Fleet]:
-    with fleet(database_url, tmp_path) as made:
-        yield made
 
 
 async def prompt(

@@ -12,7 +12,6 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,20 +23,7 @@ from tests.kit.postgres import PrivatePostgres, temporary_folder
 from tests.kit.postgres_lines import lines
 from tests.kit.probe import ROOT
 from tests.kit.processes import alive, until
-from tests.kit.supervisors import QUICK, Fleet, SupervisorProcess, fleet
-
-
-@pytest.fixture
-def pod(database_url: str, tmp_path: Path) -> Iterator[Fleet]:
-    with fleet(database_url, tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-def fragile_pod(private_postgres: PrivatePostgres, tmp_path: Path) -> Iterator[Fleet]:
-    """On a database server of its own."""
-    with fleet(private_postgres.url, tmp_path) as made:
-        yield made
+from tests.kit.supervisors import QUICK, Fleet, SupervisorProcess
 
 
 @pytest.mark.claim("C-029")

@@ -131,3 +131,19 @@ async def serving(
             api.token = (await api.new_token()).text
             yield api
         nursery.cancel_scope.cancel()
+
+
+async def created(api: Api, **more: Any) -> dict[str, Any]:
+    """A pipeline over a new web connector, made over HTTP."""
+    if "connector_id" not in more:
+        more["connector_id"] = (await api.shop.connector()).id
+    body = {"workspace_id": api.workspace, "name": "Beleid", **more}
+    answer: dict[str, Any] = await api.ask("POST", "/pipelines", body, expect=201)
+    return answer
+
+
+async def faults(api: Api, method: str, path: str, body: object) -> set[str]:
+    """The fields that a refused request has faults in."""
+    answer = await api.ask(method, path, body, expect=422)
+    assert answer["error"]["code"] == "invalid_request", answer
+    return {fault["field"] for fault in answer["error"]["details"]["faults"]}

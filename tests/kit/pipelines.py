@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -25,13 +24,14 @@ from actors.ports.queue import UnitOfWork
 from protocols.connectors import BWB_LAWS, WEB_CRAWLER
 from protocols.crawl import CrawlOutcome, CrawlResult, CrawlStatus
 from protocols.credits import Pricing
-from protocols.failures import JsonObject, LeaseLost, SupervisorError, classify, leaves
+from protocols.failures import LeaseLost, SupervisorError, classify, leaves
 from schema.migrate import add_job_types
 from schema.pipelines import asking, history, items, manage, runs, wallet, workspaces
 from schema.pipelines.manage import NewConnector, NewPipeline
 from schema.pipelines.rows import Connector, Item, Pipeline, Run
 from schema.pipelines.wallet import Imbalance, Wallet
-from schema.rows import Job, JobType, Lease
+from schema.rows import Job, JobType
+from tests.kit.heldwork import HeldWork
 from tests.kit.jobrows import Rows
 
 LABELS = ("pipeline_run", "connector_index")
@@ -102,40 +102,18 @@ class MemoryBlobs:
 
 
 @define
-class HandWork:
-    """What a runner gives a handler, without the runner: the lease is written with and never beaten."""
+class HandWork(HeldWork):
+    """Whose writes can be counted and interrupted."""
 
-    rows: Rows
-    job: Job
-    reports: list[JsonObject] = field(factory=list)
-    started_count: int = 0
     writes: int = 0
     before_write: Callable[[int], Awaitable[None]] | None = None
     """Awaited before each fenced write, with its number: where a test takes the lease away, or dies."""
-
-    @property
-    def lease(self) -> Lease:
-        return self.job.lease_held
-
-    def report(self, document: JsonObject) -> None:
-        self.reports.append(document)
-
-    def started(self) -> None:
-        self.started_count += 1
-
-    async def confirm(self) -> None:
-        await trio.lowlevel.checkpoint()
 
     async def write(self, unit: UnitOfWork) -> None:
         self.writes += 1
         if self.before_write is not None:
             await self.before_write(self.writes)
-        await self.rows.queue.write(self.lease, unit)
-
-    @asynccontextmanager
-    async def effect(self, what: str, *, limit_s: float) -> AsyncIterator[None]:
-        await self.confirm()
-        yield
+        await super().write(unit)
 
 
 @define

@@ -56,16 +56,20 @@ class Quartet:
             nursery.cancel_scope.cancel()
         return [await self.bench.job(job.id) for job in jobs]
 
-    def check(self, rows: list[Job]) -> None:
-        """What must hold whatever happened."""
-        assert set(self.ended.values()) <= {0, 1}, "a claim ended twice"
-        assert self.trespasses == []
+    def problems(self, rows: list[Job]) -> list[str]:
+        """What does not hold, whatever happened; each with the seed that plays it again."""
+        found = [f"{what} by a claim that was over" for what in self.trespasses]
+        if not set(self.ended.values()) <= {0, 1}:
+            found.append("a claim ended twice")
         for row in rows:
-            assert self.completed[row.id] == (row.status is JobStatus.COMPLETED), "completed not exactly once"
-            assert row.lease is None
-            assert row.claimed_by is None
-            assert row.deaths <= 12, "more attempts than allowed"
-            assert self.claimed[row.id] <= row.attempts, "a claim that the row does not know"
+            rules = {
+                "completed not exactly once": self.completed[row.id] == (row.status is JobStatus.COMPLETED),
+                "still held": row.lease is None and row.claimed_by is None,
+                "more attempts than allowed": row.deaths <= 12,
+                "a claim that the row does not know": self.claimed[row.id] <= row.attempts,
+            }
+            found += [f"job {row.id}: {what}" for what, holds in rules.items() if not holds]
+        return [f"seed {self.seed}: {problem}" for problem in found]
 
     async def _holder(self) -> None:
         while True:

@@ -14,7 +14,7 @@ from protocols.failures import InvalidInput
 
 CLAUDE, OPENCODE = DIALECTS["claude"], DIALECTS["opencode"]
 each_dialect = pytest.mark.parametrize("provider", list(DIALECTS))
-FOLDERS = Folders("/work/1/home", "/work/1/tmp")
+FOLDERS = Folders("/srv/1/home", "/srv/1/tmp")
 ENVIRON = {
     "PATH": "/usr/bin",
     "PATHEXT": "no",
@@ -45,7 +45,7 @@ ENVIRON = {
 
 
 def call(prompt: str = "Vul de artikelen in.", **more: object) -> AgentCall:
-    return AgentCall(prompt=prompt, cwd="/work/1/checkout", model="vlam/kimi", **more)  # type: ignore[arg-type]
+    return AgentCall(prompt=prompt, cwd="/srv/1/checkout", model="vlam/kimi", **more)  # type: ignore[arg-type]
 
 
 # --- Arguments -------------------------------------------------------------------------------------------------------
@@ -101,10 +101,10 @@ def test_only_a_conversion_may_run_commands() -> None:
 
 @pytest.mark.claim("S0-127")
 def test_opencode_shows_its_thoughts_and_gets_folder_model_and_file() -> None:
-    line = OPENCODE.command("opencode", call(attach="/work/1/checkout/law.yaml"))
+    line = OPENCODE.command("opencode", call(attach="/srv/1/checkout/law.yaml"))
     assert line.argv == (
-        *("opencode", "run", "Vul de artikelen in.", "-f", "/work/1/checkout/law.yaml", "--format", "json"),
-        *("--dir", "/work/1/checkout", "--thinking", "--pure", "-m", "vlam/kimi"),
+        *("opencode", "run", "Vul de artikelen in.", "-f", "/srv/1/checkout/law.yaml", "--format", "json"),
+        *("--dir", "/srv/1/checkout", "--thinking", "--pure", "-m", "vlam/kimi"),
     )
     assert line.warnings == ()
 
@@ -215,7 +215,7 @@ def test_private_folders_take_the_place_of_the_users_own(provider: str) -> None:
     private = DIALECTS[provider].environment(ENVIRON, folders=FOLDERS)
     assert {
         private[name].split("/home")[0] for name in private if name.startswith("XDG_") and name != "XDG_RUNTIME_DIR"
-    } == {"/work/1"}
+    } == {"/srv/1"}
     own = DIALECTS[provider].environment(ENVIRON, folders=None)
     assert (own["HOME"], own["TMPDIR"], own["XDG_CONFIG_HOME"]) == (
         "/home/someone",

@@ -230,7 +230,7 @@ def test_the_prompt_hash_changes_with_every_instruction() -> None:
 
 # --- prompts -----------------------------------------------------------------------------------------------------------
 
-PATHS = Paths("wet/a/law.yaml", "wet/a/.enrichment-result.yaml", "/work/checkout/wet/a/.enrichment-progress.json")
+PATHS = Paths("wet/a/law.yaml", "wet/a/.enrichment-result.yaml", "/srv/checkout/wet/a/.enrichment-progress.json")
 
 
 def translation(**more: Any) -> str:
