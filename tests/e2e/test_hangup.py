@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pty
 import subprocess
 import sys
-import termios
 
 import pytest
 
 from supervisor import exitcodes
-from tests.kit.processes import until
+from tests.kit.processes import own_terminal, until
 from tests.kit.supervisors import Fleet, SupervisorProcess
-
-
-def _own_terminal() -> None:
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 @pytest.mark.time_limit(60)
@@ -32,7 +26,7 @@ async def test_a_closed_terminal_lets_running_jobs_finish_and_the_end_is_clean(p
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
-        preexec_fn=_own_terminal,
+        preexec_fn=own_terminal,
     ) as process:
         os.close(theirs)
         one = SupervisorProcess(process, pod.folder / "none")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import termios
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -54,3 +56,8 @@ async def until(condition: Callable[[], bool], *, limit_s: float = 10.0) -> None
     with trio.fail_after(limit_s):
         while not condition():  # noqa: ASYNC110 - there is no event to wait for
             await trio.sleep(0.005)
+
+
+def own_terminal() -> None:
+    """For ``preexec_fn``, in a new session: its standard input becomes its terminal, so closing the other end hangs it up."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

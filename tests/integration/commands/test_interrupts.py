@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pty
 import signal
 import socket
 import subprocess
 import sys
-import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +16,7 @@ import pytest
 
 from supervisor import exitcodes
 from tests.kit import cli
+from tests.kit.processes import own_terminal
 
 LAW = "BWBR0990001"
 STAYS = "interrupted: the job stays in the queue for a supervisor to take\n"
@@ -104,10 +103,6 @@ def test_a_harvest_of_our_own_says_at_once_that_it_finishes_and_the_second_time_
     assert jobs(database_url) == ["pending"]
 
 
-def _own_terminal() -> None:
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
 def test_a_harvest_of_our_own_whose_terminal_is_closed_was_interrupted(
     database_url: str, silent: str, tmp_path: Path
 ) -> None:
@@ -125,7 +120,7 @@ def test_a_harvest_of_our_own_whose_terminal_is_closed_was_interrupted(
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
-        preexec_fn=_own_terminal,
+        preexec_fn=own_terminal,
     ) as process:
         os.close(theirs)
         shown = b""
